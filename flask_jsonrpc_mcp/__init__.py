@@ -1,0 +1,9 @@
+"""One annotated function: an MCP tool, a JSON-RPC 2.0 method and a REST endpoint of a Flask app."""
+
+from .access import Caller
+from .blueprint import McpBlueprint
+from .dispatcher import Call, method_called
+from .errors import RpcError
+from .methods import mcp_tool
+
+__all__ = ["Call", "Caller", "McpBlueprint", "RpcError", "mcp_tool", "method_called"]

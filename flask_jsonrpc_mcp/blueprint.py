@@ -1,0 +1,160 @@
+"""`McpBlueprint`: what a Flask app registers. It owns the methods and puts the faces' routes in place.
+
+Two moments matter. When the module with the blueprint is imported, methods are added and checked. When the blueprint
+is registered on an app, settings get their defaults and the routes appear; methods may still be added after that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar, overload
+
+from flask import Blueprint
+from flask.blueprints import BlueprintSetupState
+from flask_httpauth import HTTPAuth, MultiAuth
+
+from .access import Authenticator, PermissionsLoader
+from .catalogue import Catalogue
+from .core import Core
+from .dispatcher import Dispatcher
+from .faces import discovery, rest
+from .faces.routes import Route
+from .methods import Registry, make_method
+from .schema.shape import SchemaSpec
+from .settings import set_defaults
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+ROUTES: tuple[Route, ...] = (*rest.ROUTES, *discovery.ROUTES)
+
+
+class McpBlueprint(Blueprint):
+    """A Flask blueprint whose methods are MCP tools, JSON-RPC methods and REST endpoints at once.
+
+    ::
+
+        rpc = McpBlueprint(auth=auth)
+
+        @rpc.method("articles.create", access=["create content"])
+        @mcp_tool(title="Create article")
+        def create_article(title: str) -> dict: ...
+
+        app.register_blueprint(rpc)
+
+    :param name: The blueprint's name; several in one app need different ones, and different URL prefixes.
+    :param import_name: As for any blueprint; only needed for its own templates and static files.
+    :param auth: A Flask-HTTPAuth object: Basic, Token, Digest or Multi. Without one every caller is anonymous.
+    :param require_auth: Refuse anonymous callers everywhere but under ``/.well-known/``.
+    :param discover_access: Permissions it takes to list and describe tools.
+    :param options: Everything else a :class:`flask.Blueprint` takes, such as ``url_prefix``.
+    """
+
+    def __init__(
+        self,
+        name: str = "mcp",
+        import_name: str = __name__,
+        *,
+        auth: HTTPAuth | MultiAuth | None = None,
+        require_auth: bool = False,
+        discover_access: Iterable[str] = (),
+        **options: Any,
+    ) -> None:
+        super().__init__(name, import_name, **options)
+        if require_auth and auth is None:
+            raise ValueError("require_auth=True needs an auth object to sign in with; pass auth= too")
+        registry = Registry()
+        catalogue = Catalogue(registry)
+        self.core = Core(
+            registry=registry,
+            catalogue=catalogue,
+            dispatcher=Dispatcher(catalogue),
+            authenticator=Authenticator(auth),
+            require_auth=require_auth,
+            discover_access=frozenset(discover_access),
+        )
+        for route in ROUTES:
+            self.add_url_rule(
+                route.path,
+                route.endpoint,
+                route.view_for(self.core),
+                strict_slashes=False,
+                merge_slashes=False,
+                provide_automatic_options=False,
+            )
+        self.record(self._mount)
+
+    @overload
+    def method(self, name: F, /) -> F: ...
+
+    @overload
+    def method(
+        self,
+        name: str | None = None,
+        *,
+        description: str | None = None,
+        params: SchemaSpec | None = None,
+        output: SchemaSpec | None = None,
+        access: Iterable[str] = (),
+    ) -> Callable[[F], F]: ...
+
+    def method(self, name: Any = None, **options: Any) -> Any:
+        """Make a function a method. Returns the very function it got.
+
+        :param name: How callers name it; by default the function's own name.
+        :param description: What it does, for people and models; by default its docstring.
+        :param params: What it takes, as a JSON Schema dict, a marshmallow schema (class, instance or dict of fields);
+            by default its type hints. A marshmallow schema loads the arguments.
+        :param output: What it gives, likewise; by default its return hint. A marshmallow schema dumps the result.
+        :param access: The permissions a caller needs, every one of them; by default none, so anyone may call it.
+        :raises TypeError, ValueError: naming the function and the fix.
+        """
+        if callable(name):
+            return self.add_method(None, name)
+        return lambda func: self.add_method(name, func, **options)
+
+    def add_method(
+        self,
+        name: str | None,
+        func: F,
+        *,
+        description: str | None = None,
+        params: SchemaSpec | None = None,
+        output: SchemaSpec | None = None,
+        access: Iterable[str] = (),
+    ) -> F:
+        """Make a function a method, without a decorator. See :meth:`method`."""
+        self.core.registry.add(
+            make_method(func, name, description=description, params=params, output=output, access=access)
+        )
+        return func
+
+    def permissions_loader(self, loader: F) -> F:
+        """Say what callers may do, instead of the auth object's ``get_user_roles``.
+
+        The function gets what the verify callback returned, ``None`` for an anonymous caller, and returns
+        the caller's permissions.
+        """
+        callback: PermissionsLoader = loader
+        self.core.authenticator.permissions_loader = callback
+        return loader
+
+    def _mount(self, state: BlueprintSetupState) -> None:
+        """Take a place in an app that registers this blueprint."""
+        app, name = state.app, f"{state.name_prefix}.{state.name}".lstrip(".")
+        set_defaults(app)
+        blueprints: dict[str, Core] = app.extensions.setdefault(discovery.EXTENSION, {})
+        blueprints[name] = self.core
+        endpoints = {f"{name}.{route.endpoint}" for route in ROUTES}
+        well_known = discovery.WELL_KNOWN
+        if well_known.endpoint not in app.view_functions:
+            app.add_url_rule(
+                well_known.path,
+                well_known.endpoint,
+                well_known.view_for(self.core),
+                strict_slashes=False,
+                provide_automatic_options=False,
+            )
+            endpoints.add(well_known.endpoint)
+        for rule in app.url_map.iter_rules():
+            if rule.endpoint in endpoints:
+                rule.methods = None  # any: see faces/routes.py

@@ -1,0 +1,222 @@
+"""Every failure a caller can be told about: its JSON-RPC code, HTTP status, REST slug and text.
+
+    RpcError                    an expected failure of a method; raise it from your own code
+    ├── ParseError              the text is not strict JSON
+    ├── InvalidRequest          JSON, but not a request we can read
+    │   ├── MissingParameter    a member of the request is missing or of the wrong kind
+    │   ├── InvalidCursor       not a cursor we handed out
+    │   ├── Unauthorized        credentials were given and are wrong, or none were given where some are needed
+    │   ├── Forbidden           a page, host or caller that is not let in here
+    │   ├── NoSuchPath          a path below ours with nothing behind it
+    │   ├── VerbNotAllowed      this path answers other HTTP methods
+    │   ├── BodyTooLarge        the request body is over the limit
+    │   ├── UnreadableBody      the body ended early or its framing is broken
+    │   └── UnsupportedMediaType
+    ├── MethodNotFound          no such method, or none this caller may know of
+    │   └── SignInRequired      the same, told to an anonymous caller who could sign in
+    ├── InvalidParams           the arguments break the schema
+    └── InternalError           anything unexpected; the details are in the log under its id
+
+Only the class attributes below map one vocabulary to another; the faces read them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+MAX_ERROR_TEXT = 1000
+MAX_QUOTED = 200
+MAX_PROBLEMS = 20
+
+_CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]+")
+
+
+def one_line(text: str, limit: int = MAX_ERROR_TEXT) -> str:
+    """Put a text on one line and cut it to ``limit`` characters."""
+    # Cut first: the text may be a megabyte long, and we need only its beginning.
+    line = _CONTROL_CHARACTERS.sub(" ", text[: limit + 1])
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong with a value, and where: ``path`` is a JSON Pointer, empty for the whole value."""
+
+    path: str
+    message: str
+
+    def to_json(self) -> dict[str, str]:
+        return {"path": self.path, "message": self.message}
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+class RpcError(Exception):
+    """An expected failure of a method. Its text reaches the caller, so write it for them.
+
+    :param message: What went wrong, on one line; longer texts are cut at 1,000 characters.
+    :param code: The JSON-RPC error code, ``-32000`` if not given.
+    :param data: Anything JSON can hold, passed on to the caller beside the text.
+    """
+
+    code = -32000
+    status = 500
+    rpc_status = 200
+    slug = "execution_error"
+    default_message = "Server error"
+
+    def __init__(self, message: str | None = None, *, code: int | None = None, data: Any = None) -> None:
+        self.message = one_line(self.default_message if message is None else message)
+        if code is not None:
+            self.code = code
+        self.data = data
+        super().__init__(self.message)
+
+
+class ParseError(RpcError):
+    """The text is not strict JSON."""
+
+    code = -32700
+    status = 400
+    rpc_status = 400
+    slug = "invalid_json"
+    default_message = "Request body must be valid JSON"
+
+
+class InvalidRequest(RpcError):
+    """The JSON is not a request we can read."""
+
+    code = -32600
+    status = 400
+    rpc_status = 400
+    slug = "invalid_request"
+    default_message = "Invalid Request"
+
+
+class MissingParameter(InvalidRequest):
+    """A member of the request is missing or of the wrong kind."""
+
+    slug = "missing_parameter"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f'Required parameter "{name}" is missing or invalid')
+
+
+class InvalidCursor(InvalidRequest):
+    """The cursor is not one that a list handed out."""
+
+    slug = "invalid_cursor"
+    default_message = "Invalid cursor: send the nextCursor of the page before, or none"
+
+
+class Unauthorized(InvalidRequest):
+    """Wrong credentials, or none where some are needed. Answered with a challenge."""
+
+    status = 401
+    rpc_status = 401
+    slug = "unauthorized"
+    default_message = "Valid credentials are required"
+
+
+class Forbidden(InvalidRequest):
+    """A page, host or caller that is not let in here."""
+
+    status = 403
+    rpc_status = 403
+    slug = "forbidden"
+    default_message = "Access denied"
+
+
+class NoSuchPath(InvalidRequest):
+    """A path below ours with nothing behind it."""
+
+    status = 404
+    rpc_status = 404
+    slug = "not_found"
+    default_message = "Nothing is served at this path"
+
+
+class VerbNotAllowed(InvalidRequest):
+    """This path answers other HTTP methods, named in ``allowed``."""
+
+    status = 405
+    rpc_status = 405
+    slug = "method_not_allowed"
+
+    def __init__(self, allowed: Sequence[str]) -> None:
+        self.allowed = ", ".join(allowed)
+        super().__init__(f"This path answers {self.allowed} only")
+
+
+class BodyTooLarge(InvalidRequest):
+    """The request body is over the limit."""
+
+    status = 413
+    rpc_status = 413
+    slug = "body_too_large"
+    default_message = "The request body is too large"
+
+
+class UnreadableBody(InvalidRequest):
+    """The body ended early or its framing is broken."""
+
+    slug = "unreadable_body"
+    default_message = "The request body could not be read"
+
+
+class UnsupportedMediaType(InvalidRequest):
+    """The body is not labelled as JSON."""
+
+    status = 415
+    rpc_status = 415
+    slug = "unsupported_media_type"
+    default_message = "Send the body with the header Content-Type: application/json"
+
+
+class MethodNotFound(RpcError):
+    """No such method, or none this caller may know of: the two look the same."""
+
+    code = -32601
+    status = 404
+    slug = "tool_not_found"
+    default_message = "Method not found"
+
+    def __init__(self, name: str) -> None:
+        self.name = one_line(name, MAX_QUOTED)
+        super().__init__(f"Tool '{self.name}' not found or access denied")
+
+
+class SignInRequired(MethodNotFound):
+    """The same, told to an anonymous caller who could sign in. Answered with a challenge."""
+
+    status = 401
+    rpc_status = 401
+    slug = "unauthorized"
+
+
+class InvalidParams(RpcError):
+    """The arguments break the schema. Every problem is listed with its path."""
+
+    code = -32602
+    status = 400
+    slug = "invalid_arguments"
+    default_message = "Invalid arguments"
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems[:MAX_PROBLEMS])
+        summary = "; ".join(str(problem) for problem in self.problems)
+        super().__init__(f"{self.default_message}: {summary}")
+
+
+class InternalError(RpcError):
+    """Something unexpected. The caller learns only the id under which the log has the rest."""
+
+    code = -32603
+
+    def __init__(self, error_id: str) -> None:
+        self.error_id = error_id
+        super().__init__(f"internal error, see the server log for id {error_id}")

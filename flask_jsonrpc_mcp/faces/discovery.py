@@ -1,0 +1,70 @@
+"""How a client finds us: ``/.well-known/mcp.json`` for the whole app, and a server card per blueprint."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Response, current_app, request, url_for
+
+from ..access import Caller
+from ..core import Core
+from ..settings import setting
+from ..strict_json import write
+from .responses import json_response, make_page, page_response
+from .rest import spell_error
+from .routes import Route
+
+EXTENSION = "jsonrpc_mcp"
+"""Where an app keeps its blueprints of ours: ``app.extensions["jsonrpc_mcp"]``, cores by full blueprint name."""
+
+CARD_TYPE = "application/mcp-server-card+json"
+CARD_SCHEMA = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"
+
+
+def well_known(core: Core, caller: Caller) -> Response:
+    """Tell who we are, where everything is, and how to sign in. Open to everyone."""
+    blueprints: dict[str, Core] = current_app.extensions[EXTENSION]
+    document: dict[str, Any] = {"name": server_name(), "version": setting("SERVER_VERSION")}
+    if setting("INSTRUCTIONS"):
+        document["instructions"] = setting("INSTRUCTIONS")
+    document["servers"] = [_describe_blueprint(name, core) for name, core in blueprints.items()]
+    return json_response(document)
+
+
+def server_card(core: Core, caller: Caller) -> Response:
+    """Tell the same facts as an MCP server card."""
+    host = request.host.partition(":")[0]
+    card = {
+        "$schema": CARD_SCHEMA,
+        # The card wants a namespace in reverse-DNS order before the name.
+        "name": f"{'.'.join(reversed(host.split('.')))}/{server_name()}",
+        "version": setting("SERVER_VERSION"),
+        "title": server_name(),
+        "description": setting("INSTRUCTIONS") or f"Tools of {server_name()}",
+        "remotes": [],
+    }
+    return page_response(make_page(write(card)), core, caller, setting("LIST_MAX_AGE"), mimetype=CARD_TYPE)
+
+
+def server_name() -> str:
+    return str(setting("SERVER_NAME") or current_app.name)
+
+
+def _describe_blueprint(name: str, core: Core) -> dict[str, Any]:
+    endpoints = {
+        "list": "list_tools",
+        "describe": "describe_tool",
+        "invoke": "invoke_tool",
+        "serverCard": "server_card",
+    }
+    return {
+        "name": name,
+        "protocolVersions": [],
+        "capabilities": {"tools": {}},
+        "endpoints": {role: url_for(f"{name}.{endpoint}", _external=True) for role, endpoint in endpoints.items()},
+        "authentication": {"required": core.require_auth, "schemes": core.authenticator.schemes},
+    }
+
+
+ROUTES = (Route("/mcp/server-card", "server_card", {"GET": server_card}, spell_error),)
+WELL_KNOWN = Route("/.well-known/mcp.json", "jsonrpc_mcp_well_known", {"GET": well_known}, spell_error, open=True)

@@ -1,0 +1,39 @@
+"""Values and errors as HTTP responses."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from flask import Response, request
+
+from ..access import Caller
+from ..catalogue import Page
+from ..core import Core
+from ..strict_json import write
+
+JSON = "application/json"
+
+
+def json_response(value: Any, status: int = 200, *, mimetype: str = JSON) -> Response:
+    """Answer with a plain value, not to be stored by anyone."""
+    response = Response(write(value), status, mimetype=mimetype)
+    response.headers["Cache-Control"] = "no-store"
+    return response
+
+
+def make_page(body: bytes) -> Page:
+    """Make a page of a body, with the ETag that follows from it."""
+    return Page(body, hashlib.blake2b(body, digest_size=12).hexdigest())
+
+
+def page_response(page: Page, core: Core, caller: Caller, max_age: int, *, mimetype: str = JSON) -> Response:
+    """Answer with a page that may be kept, or with 304 when the client has it already."""
+    response = Response(page.body, mimetype=mimetype)
+    response.set_etag(page.etag)
+    scope = "public" if core.authenticator.is_shareable(caller) else "private"
+    freshness = f"max-age={max_age}" if max_age else "no-cache"
+    response.headers["Cache-Control"] = f"{scope}, {freshness}"
+    response.headers["Vary"] = ", ".join([*core.authenticator.credential_headers, "Origin"])
+    response.make_conditional(request)
+    return response

@@ -1,0 +1,77 @@
+"""A path of ours: its views by HTTP method, and what happens to every request before and after them.
+
+As far as Flask is concerned our paths take every HTTP method, because the 405 that Flask would answer is HTML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from flask import Response, request
+
+from ..access import Caller
+from ..core import Core
+from ..dispatcher import log_unexpected, new_id
+from ..errors import RpcError, VerbNotAllowed
+from .browser_guard import check_browser
+
+ANY_VERB = "*"
+
+View = Callable[..., Response]
+"""Called with the core, the caller and the variables of the path."""
+
+
+@dataclass(frozen=True)
+class Route:
+    """One path below the blueprint.
+
+    :param spell_error: How a failure is answered in the vocabulary of this face.
+    :param open: Everyone is served, and nobody is asked who they are.
+    """
+
+    path: str
+    endpoint: str
+    views: Mapping[str, View]
+    spell_error: Callable[[RpcError], Response]
+    open: bool = False
+
+    def view_for(self, core: Core) -> Callable[..., Response]:
+        """Make the function that Flask calls."""
+
+        def view(**variables: Any) -> Response:
+            try:
+                check_browser()
+                response = self._serve(core, variables)
+            except RpcError as error:
+                response = self._refuse(core, error)
+            # The app's own callbacks run here too (a verify_password that calls sys.exit), hence BaseException.
+            except BaseException as error:
+                response = self._refuse(core, log_unexpected(error, new_id()))
+            response.headers["X-Content-Type-Options"] = "nosniff"
+            return response
+
+        return view
+
+    def _serve(self, core: Core, variables: Mapping[str, Any]) -> Response:
+        if request.method == "OPTIONS":
+            return Response(status=204, headers={"Allow": ", ".join(self._allowed)})
+        verb = "GET" if request.method == "HEAD" else request.method
+        serve = self.views.get(verb) or self.views.get(ANY_VERB)
+        if serve is None:
+            raise VerbNotAllowed(self._allowed)
+        return serve(core, Caller() if self.open else core.admit(), **variables)
+
+    def _refuse(self, core: Core, error: RpcError) -> Response:
+        response = self.spell_error(error)
+        if isinstance(error, VerbNotAllowed):
+            response.headers["Allow"] = error.allowed
+        if response.status_code == 401:
+            response.headers.extend([("WWW-Authenticate", challenge) for challenge in core.authenticator.challenges()])
+        return response
+
+    @property
+    def _allowed(self) -> list[str]:
+        verbs = [*self.views, *(["HEAD"] if "GET" in self.views else []), "OPTIONS"]
+        return sorted(verbs)

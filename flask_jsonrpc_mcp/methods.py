@@ -1,0 +1,244 @@
+"""Methods and tools: what the two decorators make of a function, and where a blueprint keeps them."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, TypeVar, overload
+
+from .schema import Params, Shape, compile_output, compile_params
+from .schema.shape import SchemaSpec
+from .strict_json import to_plain, write
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")
+HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+# These are paths of their own below /mcp/tools/.
+RESERVED_TOOL_NAMES = ("list", "describe", "invoke")
+
+_MARK = "__mcp_tool__"
+_WAITING = "__mcp_tool_waiting__"
+
+
+@dataclass(frozen=True)
+class McpTool:
+    """What `mcp_tool` adds to a method."""
+
+    title: str | None = None
+    annotations: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def read_only(self) -> bool:
+        return self.annotations.get("readOnlyHint") is True
+
+
+@dataclass(frozen=True)
+class Method:
+    """A function made callable from outside."""
+
+    name: str
+    func: Callable[..., Any]
+    description: str
+    params: Params
+    output: Shape | None
+    access: frozenset[str]
+    tool: McpTool | None = None
+
+    @cached_property
+    def descriptor(self) -> dict[str, Any]:
+        """The method as an MCP tool: members that are not set are left out, never null."""
+        tool = self.tool or McpTool()
+        described: dict[str, Any] = {"name": self.name}
+        if tool.title is not None:
+            described["title"] = tool.title
+        described["description"] = self.description
+        described["inputSchema"] = self.params.schema
+        if self.output is not None:
+            described["outputSchema"] = self.output.schema
+        if tool.annotations:
+            described["annotations"] = dict(tool.annotations)
+        return described
+
+    @cached_property
+    def descriptor_json(self) -> bytes:
+        """The descriptor as it goes over the wire, spelled once."""
+        return write(self.descriptor)
+
+
+class Registry:
+    """The methods of one blueprint, in the order in which they were added."""
+
+    def __init__(self) -> None:
+        self._methods: dict[str, Method] = {}
+        self.version = 0
+
+    def __iter__(self) -> Iterator[Method]:
+        # A copy: methods may be added while another thread lists them.
+        return iter(list(self._methods.values()))
+
+    def get(self, name: str) -> Method | None:
+        return self._methods.get(name)
+
+    def add(self, method: Method) -> None:
+        """Add a method.
+
+        :raises ValueError: when its name is taken.
+        """
+        taken = self._methods.get(method.name)
+        if taken is not None:
+            raise ValueError(
+                f"{_spell(method.func)}: the name {method.name!r} already belongs to {_spell(taken.func)};"
+                " give one of them another name"
+            )
+        self._set(method)
+        _await_mark(method.func, lambda tool: self._set(replace(self._methods[method.name], tool=tool)))
+
+    def _set(self, method: Method) -> None:
+        if method.tool is not None and method.name in RESERVED_TOOL_NAMES:
+            raise ValueError(
+                f"{_spell(method.func)}: a tool cannot be called {method.name!r}, because /mcp/tools/{method.name}"
+                " is a path of its own; give the method another name"
+            )
+        self._methods[method.name] = method
+        self.version += 1
+
+
+def make_method(
+    func: Callable[..., Any],
+    name: str | None = None,
+    *,
+    description: str | None = None,
+    params: SchemaSpec | None = None,
+    output: SchemaSpec | None = None,
+    access: Iterable[str] = (),
+) -> Method:
+    """Read everything a call will need off a function, once.
+
+    :raises TypeError, ValueError: naming the function, what is wrong with it and the fix.
+    """
+    try:
+        name = _checked_name(func, name)
+        return Method(
+            name=name,
+            func=func,
+            description=_checked_text("description", description or inspect.getdoc(func) or name),
+            params=compile_params(func, params),
+            output=compile_output(func, output),
+            access=_checked_access(access),
+            tool=getattr(func, _MARK, None),
+        )
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{_spell(func)}: {error}") from error
+
+
+@overload
+def mcp_tool(func: F, /) -> F: ...
+
+
+@overload
+def mcp_tool(*, title: str | None = None, annotations: Mapping[str, Any] | None = None) -> Callable[[F], F]: ...
+
+
+def mcp_tool(
+    func: F | None = None, /, *, title: str | None = None, annotations: Mapping[str, Any] | None = None
+) -> F | Callable[[F], F]:
+    """Mark a method for MCP: it is listed as a tool, and the REST face serves it too.
+
+    Goes above or below ``@rpc.method(...)``, with or without parentheses, and returns the very function it got.
+
+    :param title: A name for people to read.
+    :param annotations: Hints for clients, sent as they are; ``readOnlyHint``, ``destructiveHint``,
+        ``idempotentHint`` and ``openWorldHint`` are true or false.
+    """
+
+    def mark(func: F) -> F:
+        try:
+            tool = McpTool(
+                title=None if title is None else _checked_text("title", title),
+                annotations=_checked_annotations(annotations),
+            )
+            setattr(func, _MARK, tool)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{_spell(func)}: {error}") from error
+        except AttributeError as error:
+            raise TypeError(f"{_spell(func)} cannot be marked; write a function that calls it") from error
+        for notify in getattr(func, _WAITING, ()):
+            notify(tool)
+        return func
+
+    return mark if func is None else mark(func)
+
+
+def _await_mark(func: Callable[..., Any], notify: Callable[[McpTool], None]) -> None:
+    """Hear of an `@mcp_tool` that stands above `@rpc.method` and so is applied after it."""
+    waiting = getattr(func, _WAITING, None)
+    if waiting is not None:
+        waiting.append(notify)
+        return
+    try:
+        setattr(func, _WAITING, [notify])
+    except AttributeError:
+        pass  # a bound method or a built-in, which no decorator can mark later either
+
+
+def _checked_name(func: Callable[..., Any], name: str | None) -> str:
+    if name is None:
+        name = getattr(func, "__name__", None)
+        if name is None:
+            raise TypeError("has no name of its own; pass one")
+    if not isinstance(name, str):
+        raise TypeError(f"a method's name must be a str, not {type(name).__name__}")
+    if not NAME.fullmatch(name):
+        raise ValueError(
+            f"{name!r} cannot be a method's name; use 1 to 128 of the letters A-Z and a-z, digits, '.', '_' and '-'"
+        )
+    if name.startswith("rpc."):
+        raise ValueError(f"{name!r} cannot be a method's name; JSON-RPC keeps names that begin with 'rpc.' for itself")
+    if inspect.iscoroutinefunction(func) and importlib.util.find_spec("asgiref") is None:
+        raise TypeError("async functions need asgiref; install flask-jsonrpc-mcp[async]")
+    return name
+
+
+def _checked_access(access: Iterable[str]) -> frozenset[str]:
+    if isinstance(access, str):
+        raise TypeError(f"access must be a list of permissions; write access=[{access!r}]")
+    permissions = frozenset(access)
+    if not all(isinstance(permission, str) and permission for permission in permissions):
+        raise TypeError("access must be a list of permissions, each a non-empty str")
+    return permissions
+
+
+def _checked_annotations(annotations: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    if annotations is None:
+        return {}
+    if not isinstance(annotations, Mapping):
+        raise TypeError(
+            f"annotations must be a dict such as {{'readOnlyHint': True}}, not {type(annotations).__name__}"
+        )
+    for hint in HINTS:
+        if not isinstance(annotations.get(hint, False), bool):
+            raise TypeError(f"annotation {hint!r} must be True or False, not {annotations[hint]!r}")
+    try:
+        return dict(to_plain(annotations))
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"annotations: {error}") from error
+
+
+def _checked_text(role: str, text: str) -> str:
+    """Refuse characters a model would read and a person would not see."""
+    if not isinstance(text, str):
+        raise TypeError(f"{role} must be a str, not {type(text).__name__}")
+    hidden = next((c for c in text if unicodedata.category(c) in ("Cc", "Cf", "Cs") and c not in "\n\t\u200d"), None)
+    if hidden is not None:
+        raise ValueError(f"{role} has the invisible character U+{ord(hidden):04X}; remove it")
+    return text
+
+
+def _spell(func: Callable[..., Any]) -> str:
+    return f"{getattr(func, '__qualname__', None) or repr(func)}()"

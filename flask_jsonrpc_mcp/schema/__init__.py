@@ -1,0 +1,10 @@
+"""What a method takes and gives, in three spellings with one result: a `Shape` that is both shown and enforced.
+
+``params=`` and ``output=`` are a JSON Schema dict, a marshmallow schema, or, when not given, the function's type hints.
+Everything here happens once, when a method is added; a call only uses the compiled shapes.
+"""
+
+from .params import Params, compile_params
+from .shape import Shape, compile_output
+
+__all__ = ["Params", "Shape", "compile_output", "compile_params"]

@@ -1,0 +1,85 @@
+"""The string formats that are enforced when a schema names them, and the parsers that read them."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import re
+import uuid
+from collections.abc import Callable
+from decimal import Decimal
+
+import jsonschema
+from marshmallow import ValidationError, validate
+
+_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_TIME = re.compile(r"(\d\d:\d\d(?::\d\d)?)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)?", re.ASCII)
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+
+DECIMAL_PATTERN = r"^-?[0-9]{1,40}(\.[0-9]{1,40})?$"
+
+
+def parse_date(text: str) -> datetime.date:
+    if not _DATE.fullmatch(text):
+        raise ValueError("not a date")
+    return datetime.date.fromisoformat(text)
+
+
+def parse_time(text: str) -> datetime.time:
+    match = _TIME.fullmatch(text)
+    if match is None:
+        raise ValueError("not a time")
+    clock, fraction, offset = match.groups()
+    # Python 3.10 reads neither "Z" nor fractions of other than three or six digits.
+    fraction = "." + (fraction + "00000")[:6] if fraction else ""
+    offset = "+00:00" if offset in ("Z", "z") else offset or ""
+    return datetime.time.fromisoformat(clock + fraction + offset)
+
+
+def parse_datetime(text: str) -> datetime.datetime:
+    """Read ISO 8601 with or without an offset; without one the result is naive, as Python's own are."""
+    day, separator, clock = text[:10], text[10:11], text[11:]
+    if separator not in ("T", "t", " "):
+        raise ValueError("not a date and time")
+    return datetime.datetime.combine(parse_date(day), parse_time(clock))
+
+
+def parse_uuid(text: str) -> uuid.UUID:
+    if not _UUID.fullmatch(text):
+        raise ValueError("not a UUID")
+    return uuid.UUID(text)
+
+
+def parse_decimal(value: str | int | float) -> Decimal:
+    # By way of text: Decimal(0.1) would be 0.1000000000000000055…
+    return Decimal(str(value))
+
+
+_email = validate.Email()
+_url = validate.URL(require_tld=False, schemes={"http", "https", "ftp", "ftps", "ws", "wss"})
+
+FORMATS = jsonschema.FormatChecker(formats=())
+
+
+def _enforce(name: str, parse: Callable[[str], object]) -> None:
+    def check(instance: object) -> bool:
+        if isinstance(instance, str):
+            parse(instance)
+        return True
+
+    FORMATS.checks(name, raises=(ValueError, ValidationError))(check)
+
+
+_PARSERS: dict[str, Callable[[str], object]] = {
+    "date": parse_date,
+    "time": parse_time,
+    "date-time": parse_datetime,
+    "uuid": parse_uuid,
+    "email": _email,
+    "uri": _url,
+    "ipv4": ipaddress.IPv4Address,
+    "ipv6": ipaddress.IPv6Address,
+    "regex": re.compile,
+}
+for _name, _parse in _PARSERS.items():
+    _enforce(_name, _parse)

@@ -1,0 +1,80 @@
+"""The shape of a value: the JSON Schema that is shown, and the validator compiled from that very dict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jsonschema.protocols import Validator
+
+from ..errors import Problem
+from ..strict_json import to_plain
+from .hints import HintConverter, hints_of
+from .marshmallow_fields import MarshmallowSpec, as_schema, to_json_schema
+from .problems import find_problems
+from .validator import compile_validator
+
+SchemaSpec = MarshmallowSpec | Mapping[str, Any]
+"""What ``params=`` and ``output=`` take: a JSON Schema, a marshmallow schema, or a dict of marshmallow fields."""
+
+
+class ResultError(Exception):
+    """What a method returned is not what it declared. The caller never sees why; the log does."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A JSON Schema that is shown and enforced.
+
+    :param dump: What turns a method's result into the value that is validated and sent.
+    """
+
+    schema: dict[str, Any]
+    validator: Validator
+    dump: Callable[[Any], Any] = to_plain
+
+    def problems(self, value: Any) -> list[Problem]:
+        return find_problems(self.validator, value)
+
+    def dump_result(self, result: Any) -> Any:
+        """Turn a result into plain JSON.
+
+        :raises ResultError: when it breaks the declared schema.
+        """
+        plain = self.dump(result)
+        problems = self.problems(plain)
+        if problems:
+            raise ResultError("the result breaks the output schema: " + "; ".join(map(str, problems)))
+        return plain
+
+
+def compile_output(func: Callable[..., Any], spec: SchemaSpec | None) -> Shape | None:
+    """Make the shape of what a function gives; ``None`` when nothing is declared.
+
+    :raises TypeError, ValueError: when the declaration cannot be spelled as JSON Schema.
+    """
+    if spec is None:
+        return _shape_of_return_hint(func)
+    schema = as_schema(spec)
+    if schema is not None:
+        spelled = to_json_schema(schema, output=True)
+        dump = schema.dump
+        return Shape(spelled, compile_validator(spelled, ours=True), lambda result: to_plain(dump(result)))
+    if not isinstance(spec, Mapping):
+        raise TypeError("output must be a JSON Schema dict, a marshmallow schema or a dict of marshmallow fields")
+    spelled = dict(spec)
+    return Shape(spelled, compile_validator(spelled))
+
+
+def _shape_of_return_hint(func: Callable[..., Any]) -> Shape | None:
+    hint = hints_of(func).get("return", Any)
+    converter = HintConverter(output=True)
+    try:
+        converted = converter.stream(hint) or converter.convert(hint)
+    except TypeError as error:
+        raise TypeError(f"the return hint: {error}; change it, or describe the result with output=") from error
+    if not converted.schema:
+        return None
+    spelled = converter.definitions.attach(converted.schema)
+    return Shape(spelled, compile_validator(spelled, ours=True))

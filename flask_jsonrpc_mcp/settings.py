@@ -1,0 +1,47 @@
+"""The settings of a deployment: ``app.config["JSONRPC_MCP_..."]``, with safe defaults set at registration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import current_app
+from flask.sansio.app import App
+
+from .strict_json import MAX_DEPTH
+
+PREFIX = "JSONRPC_MCP_"
+
+DEFAULTS: dict[str, Any] = {
+    "SERVER_NAME": None,
+    "SERVER_VERSION": "0.0.0",
+    "INSTRUCTIONS": None,
+    "PAGE_SIZE": 50,
+    "ALLOWED_ORIGINS": (),
+    "ALLOWED_HOSTS": None,
+    "MAX_DEPTH": MAX_DEPTH,
+    "LIST_MAX_AGE": 0,
+}
+
+MAX_BODY = 4 * 1024 * 1024
+"""The most bytes a request body may have when the app sets no ``MAX_CONTENT_LENGTH``."""
+
+
+def set_defaults(app: App) -> None:
+    """Fill in what the app has not set, and refuse what cannot work.
+
+    :raises ValueError: naming the setting.
+    """
+    for name, default in DEFAULTS.items():
+        app.config.setdefault(PREFIX + name, default)
+    for name, least in (("PAGE_SIZE", 1), ("MAX_DEPTH", 2), ("LIST_MAX_AGE", 0)):
+        value = app.config[PREFIX + name]
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise ValueError(f"{PREFIX}{name} must be a whole number of at least {least}, not {value!r}")
+    for name in ("ALLOWED_ORIGINS", "ALLOWED_HOSTS"):
+        if isinstance(app.config[PREFIX + name], str):
+            raise ValueError(f"{PREFIX}{name} must be a list; write [{app.config[PREFIX + name]!r}]")
+
+
+def setting(name: str) -> Any:
+    """Read a setting of the current app."""
+    return current_app.config[PREFIX + name]

@@ -1,0 +1,130 @@
+"""JSON in and out, strictly: what enters is plain UTF-8 JSON, and so is what leaves.
+
+Python's own reader is more generous than JSON: it takes NaN, turns ``1e999`` into infinity, guesses encodings,
+keeps the last of two members of one name and recurses as deep as it is told to. Everything it would let through
+is refused here, once for every face.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import math
+import re
+import uuid
+from collections.abc import Mapping
+from decimal import Decimal
+from enum import Enum
+from typing import Any, NoReturn
+
+from .errors import ParseError
+
+MAX_DEPTH = 64
+# Deeper than any request may be, shallow enough for every later walk over the value.
+MAX_RESULT_DEPTH = 128
+
+# A string literal, also one that never ends: a closed pattern would be tried again at every later quote.
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
+_BRACKETS = re.compile(r"[\[\]{}]")
+
+
+def read(text: bytes | str, *, max_depth: int = MAX_DEPTH) -> Any:
+    """Parse one JSON value.
+
+    :raises ParseError: for anything that is not strict JSON in UTF-8, or is nested deeper than ``max_depth``.
+    """
+    try:
+        if isinstance(text, bytes):
+            text = text.decode("utf-8")
+        if text.count("[") + text.count("{") > max_depth and _depth(text) > max_depth:
+            raise ParseError()
+        value = _DECODER.decode(text)
+        if "\\u" in text:
+            # Half a surrogate pair is a str in Python but no text: it would break logs, databases and the reply.
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except (ValueError, RecursionError) as error:
+        raise ParseError() from error
+    return value
+
+
+def write(value: Any) -> bytes:
+    """Spell a plain value (see :func:`to_plain`) as UTF-8 JSON, members in the order they have."""
+    return _ENCODER.encode(value).encode("utf-8")
+
+
+def to_plain(value: Any, depth: int = MAX_RESULT_DEPTH) -> Any:
+    """Turn what a method returned into what JSON can hold.
+
+    Dates and times become ISO 8601 text, UUIDs and decimals text, enums their value, dataclasses objects.
+
+    :raises TypeError: for values JSON has no form for.
+    :raises ValueError: for NaN and infinity, and for values nested too deeply or within themselves.
+    """
+    kind = type(value)
+    if kind is str or kind is int or kind is bool or value is None:
+        return value
+    if kind is float:
+        if not math.isfinite(value):
+            raise ValueError("NaN and infinity have no form in JSON")
+        return value
+    if depth == 0:
+        raise ValueError("the value is nested too deeply, or within itself")
+    if isinstance(value, Mapping):
+        plain = {}
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise TypeError(f"a member name in JSON must be a string, not {type(key).__name__}")
+            plain[str(key)] = to_plain(item, depth - 1)
+        return plain
+    if isinstance(value, (list, tuple)):
+        return [to_plain(item, depth - 1) for item in value]
+    return _scalar_or_record(value, depth)
+
+
+def _scalar_or_record(value: Any, depth: int) -> Any:
+    if isinstance(value, Enum):
+        return to_plain(value.value, depth - 1)
+    if isinstance(value, (str, int)):
+        return str.__str__(value) if isinstance(value, str) else int(value)
+    if isinstance(value, float):
+        return to_plain(float(value), depth)
+    if isinstance(value, (datetime.date, datetime.time)):
+        return value.isoformat()
+    if isinstance(value, (uuid.UUID, Decimal)):
+        if isinstance(value, Decimal) and not value.is_finite():
+            raise ValueError("NaN and infinity have no form in JSON")
+        return str(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: to_plain(getattr(value, field.name), depth - 1) for field in dataclasses.fields(value)}
+    raise TypeError(f"{type(value).__name__} has no form in JSON")
+
+
+def _depth(text: str) -> int:
+    deepest = depth = 0
+    for bracket in _BRACKETS.findall(_STRING.sub("", text)):
+        depth += 1 if bracket in "[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError("the same member twice")
+    return members
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError("number out of range")
+    return number
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_float=_finite, parse_constant=_refuse_constant)
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
