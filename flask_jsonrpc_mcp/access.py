@@ -131,16 +131,17 @@ def _is_well_formed(auth: HTTPAuth, credentials: Authorization | None) -> bool:
     if credentials is None:
         return False
     if isinstance(auth, HTTPBasicAuth):
-        return bool(credentials.username) and _is_text(credentials.username) and _is_text(credentials.password or "")
+        return bool(credentials.username) and all(_is_text(credentials.get(name)) for name in ("username", "password"))
     if isinstance(auth, HTTPDigestAuth):
         needed = ["username", "realm", "nonce", "uri", "response", "opaque", *(["nc", "cnonce"] if auth.qop else [])]
-        values = [credentials.get(name) for name in needed]
-        return all(isinstance(value, str) and value.isascii() and _is_text(value) for value in values)
-    return isinstance(credentials.token, str) and bool(credentials.token) and _is_text(credentials.token)
+        return all(_is_text(credentials.get(name), ascii_only=True) for name in needed)
+    return bool(credentials.token) and _is_text(credentials.token)
 
 
-def _is_text(value: str) -> bool:
+def _is_text(value: str | None, *, ascii_only: bool = False) -> bool:
     """RFC 7617 allows no control characters; a NUL would break in databases."""
+    if value is None or (ascii_only and not value.isascii()):
+        return False
     return not any(ord(character) < 32 or ord(character) == 127 for character in value)
 
 

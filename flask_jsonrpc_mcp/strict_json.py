@@ -59,10 +59,19 @@ def to_plain(value: Any, depth: int = MAX_RESULT_DEPTH) -> Any:
     Dates and times become ISO 8601 text, UUIDs and decimals text, enums their value, dataclasses objects.
 
     :raises TypeError: for values JSON has no form for.
-    :raises ValueError: for NaN and infinity, and for values nested too deeply or within themselves.
+    :raises ValueError: for NaN, infinity, half a surrogate pair, numbers too long to spell, and values nested too
+        deeply or within themselves.
     """
     kind = type(value)
-    if kind is str or kind is int or kind is bool or value is None:
+    if kind is str:
+        if not value.isascii():
+            value.encode("utf-8")  # half a surrogate pair is no text
+        return value
+    if value is None or kind is bool:
+        return value
+    if kind is int:
+        if value.bit_length() > 64:
+            str(value)  # Python refuses to spell numbers of thousands of digits
         return value
     if kind is float:
         if not math.isfinite(value):
@@ -85,8 +94,10 @@ def to_plain(value: Any, depth: int = MAX_RESULT_DEPTH) -> Any:
 def _scalar_or_record(value: Any, depth: int) -> Any:
     if isinstance(value, Enum):
         return to_plain(value.value, depth - 1)
-    if isinstance(value, (str, int)):
-        return str.__str__(value) if isinstance(value, str) else int(value)
+    if isinstance(value, str):
+        return to_plain(str.__str__(value), depth)
+    if isinstance(value, int):
+        return to_plain(int(value), depth)
     if isinstance(value, float):
         return to_plain(float(value), depth)
     if isinstance(value, (datetime.date, datetime.time)):

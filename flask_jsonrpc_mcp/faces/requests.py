@@ -22,12 +22,13 @@ def read_json_body() -> Any:
     """
     if request.mimetype != "application/json":
         raise UnsupportedMediaType()
-    if request.max_content_length is None:
-        request.max_content_length = MAX_BODY
+    limit = request.max_content_length = request.max_content_length or MAX_BODY
     try:
         body = request.get_data()
     except RequestEntityTooLarge as error:
         raise BodyTooLarge() from error
     except Exception as error:  # each HTTP server has exceptions of its own for bad framing
         raise UnreadableBody() from error
+    if request.content_length is None and len(body) >= limit:
+        raise BodyTooLarge()  # werkzeug stops reading a chunked body at the limit, and says nothing
     return strict_json.read(body, max_depth=setting("MAX_DEPTH"))

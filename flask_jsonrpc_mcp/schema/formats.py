@@ -67,7 +67,7 @@ def _enforce(name: str, parse: Callable[[str], object]) -> None:
             parse(instance)
         return True
 
-    FORMATS.checks(name, raises=(ValueError, ValidationError))(check)
+    FORMATS.checks(name, raises=(ValueError, ValidationError, re.error))(check)
 
 
 _PARSERS: dict[str, Callable[[str], object]] = {

@@ -122,7 +122,7 @@ class _Converter:
     def _constant(self, field: Any) -> dict[str, Any]:
         return {"const": to_plain(field.constant)}
 
-    # In this order: a Pluck is a Nested, a Date is a DateTime.
+    # In this order: a Pluck is a Nested.
     _containers: ClassVar[dict[type, Callable[[Any, Any], dict[str, Any]]]] = {
         fields.Pluck: _pluck,
         fields.Nested: _nested,
@@ -130,11 +130,14 @@ class _Converter:
         fields.Tuple: _tuple,
         fields.Mapping: _mapping,
         fields.Enum: _enum,
+        fields.Date: _datetime,
+        fields.Time: _datetime,
         fields.DateTime: _datetime,
         fields.Constant: _constant,
     }
 
 
+# In this order: with marshmallow 3, a Date is a DateTime.
 _ISO_FORMATS: dict[type, dict[str, Any]] = {
     fields.Date: {"type": "string", "format": "date"},
     fields.Time: {"type": "string", "format": "time"},

@@ -26,8 +26,8 @@ def compile_validator(schema: Mapping[str, Any], *, ours: bool = False) -> Valid
     :raises ValueError: when the schema is not valid, or has a reference that does not lead into itself.
     """
     dialect = schema.get("$schema", DIALECT)
-    base = validators.validator_for({"$schema": dialect}, default=_UnknownDialect)
-    if base is _UnknownDialect:
+    base = validators.validator_for({"$schema": dialect}, default=None)  # type: ignore[arg-type]
+    if base is None:
         raise ValueError(f"$schema {dialect!r} is not a JSON Schema dialect; leave it out for 2020-12")
     if not ours:
         try:
@@ -38,10 +38,6 @@ def compile_validator(schema: Mapping[str, Any], *, ours: bool = False) -> Valid
         _check_patterns(schema)
     # The empty registry matters: without one, a reference to http: or file: would be opened.
     return _strict(base)(schema, registry=EMPTY_REGISTRY, format_checker=FORMATS)
-
-
-class _UnknownDialect(jsonschema.Draft202012Validator):
-    """Stands for dialects that jsonschema has no validator for."""
 
 
 @functools.cache

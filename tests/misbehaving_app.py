@@ -1,0 +1,37 @@
+"""An app of methods that misbehave, for tests under a real server."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from flask import Flask
+
+from flask_jsonrpc_mcp import McpBlueprint, mcp_tool
+
+rpc = McpBlueprint()
+
+
+@rpc.method("exit")
+@mcp_tool
+def leave(code: int) -> None:
+    """End the process, as a command-line helper in a library would."""
+    sys.exit(code)
+
+
+@rpc.method("interrupt")
+@mcp_tool
+def interrupt() -> None:
+    """Raise what Ctrl-C raises."""
+    raise KeyboardInterrupt
+
+
+@rpc.method("worker")
+@mcp_tool
+def worker() -> int:
+    """Tell which worker answers."""
+    return os.getpid()
+
+
+app = Flask(__name__)
+app.register_blueprint(rpc)

@@ -1,0 +1,266 @@
+"""JSON Schema dicts: checked when a method is added, shown as they are enforced, never reaching outside."""
+
+from __future__ import annotations
+
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+
+from flask_jsonrpc_mcp import McpBlueprint
+from flask_jsonrpc_mcp.errors import InvalidParams
+
+from .conftest import Taking
+
+
+def taking(params: dict[str, Any]) -> Taking:
+    return Taking(lambda **kwargs: kwargs, params=params, output={})
+
+
+def test_a_schema_is_shown_and_enforced() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "integer", "minimum": 2}, "b": {"$ref": "#/$defs/word"}},
+        "required": ["a"],
+        "additionalProperties": False,
+        "$defs": {"word": {"type": "string", "pattern": "^[a-z]+$"}},
+    }
+    call = Taking(lambda a, b="": [a, b], params=schema, output={})
+    assert call.schema == schema
+    assert call(a=2, b="x") == [2, "x"]
+    assert call(a=1, b="X", c=1) == {"/a", "/b", "/c"}
+
+
+def test_unknown_arguments_are_refused_though_the_schema_does_not_say_so() -> None:
+    call = Taking(lambda a=1: a, params={"properties": {"a": {}}}, output={})
+    assert call.schema == {"type": "object", "properties": {"a": {}}, "additionalProperties": False}
+    assert call(b=1) == {"/b"}
+
+
+def test_unknown_arguments_are_refused_beside_composed_schemas() -> None:
+    schema = {"allOf": [{"properties": {"a": {"type": "integer"}}}], "properties": {"b": {}}}
+    call = Taking(lambda a=1, b=2: [a, b], params=schema | {"properties": {"a": {}, "b": {}}}, output={})
+    assert call.schema["unevaluatedProperties"] is False
+    assert call(a=3) == [3, 2]
+    assert call(a="x") == {"/a"}
+    assert call(c=1) == {""}
+
+
+def test_a_function_that_takes_any_name_may_have_an_open_schema() -> None:
+    call = taking({"properties": {"a": {"type": "integer"}}})
+    assert call.schema == {"type": "object", "properties": {"a": {"type": "integer"}}}
+    assert call(a=1, other=2, **{"content-type": "x", "self": 1, "": 3}) == {
+        "a": 1,
+        "other": 2,
+        "content-type": "x",
+        "self": 1,
+        "": 3,
+    }
+
+
+def test_an_argument_cannot_collide_with_the_self_of_a_bound_method() -> None:
+    class Service:
+        def method(self, **kwargs: Any) -> Any:
+            return kwargs
+
+    rpc = McpBlueprint()
+    rpc.add_method("f", Service().method, params={}, output={})
+    method = rpc.core.registry.get("f")
+    assert method is not None
+    assert method.params.bind({"other": 1}) == ((), {"other": 1})
+    with pytest.raises(InvalidParams, match="/self"):
+        method.params.bind({"self": 1})
+
+
+def test_one_parameter_that_is_no_property_takes_all_arguments() -> None:
+    call = Taking(lambda arguments: arguments, params={"properties": {"a": {}, "class": {}}}, output={})
+    assert call(**{"a": 1, "class": 2}) == {"a": 1, "class": 2}
+
+
+def test_an_older_dialect_is_used_when_the_schema_names_it() -> None:
+    """In draft 7 a list under ``items`` is per position; in 2020-12 it is no schema at all."""
+    schema: dict[str, Any] = {"properties": {"a": {"items": [{"type": "integer"}]}}}
+    draft_7 = taking(schema | {"$schema": "http://json-schema.org/draft-07/schema#"})
+    assert draft_7(a=[1, "x"]) == {"a": [1, "x"]}
+    assert draft_7(a=["x"]) == {"/a/0"}
+    with pytest.raises(ValueError, match="not a valid JSON Schema"):
+        taking(schema)
+
+
+@pytest.mark.parametrize(
+    ("params", "says"),
+    [
+        ({"type": "array"}, "must describe an object"),
+        ({"properties": []}, "not a valid JSON Schema"),
+        ({"properties": {"a": {"type": "text"}}}, "not a valid JSON Schema"),
+        ({"$schema": "https://example.com/my-dialect"}, "not a JSON Schema dialect"),
+        ({"properties": {"a": {"$ref": "#/$defs/gone"}}}, "does not lead into the schema itself"),
+        ({"properties": {"a": {"$ref": "other.json"}}}, "nothing is ever fetched"),
+        ({"properties": {"a": {"pattern": "("}}}, "not a"),
+        ("title: string", "params must be a JSON Schema dict"),
+    ],
+    ids=str,
+)
+def test_a_schema_that_cannot_work_raises_when_the_method_is_added(params: Any, says: str) -> None:
+    def troubled(**kwargs: Any) -> None: ...
+
+    with pytest.raises((TypeError, ValueError), match=says) as caught:
+        McpBlueprint().method(params=params)(troubled)
+    assert "troubled()" in str(caught.value)
+
+
+def test_references_within_the_schema_may_use_anchors_and_ids() -> None:
+    schema = {
+        "properties": {"a": {"$ref": "#word"}, "b": {"$ref": "inner.json#/$defs/n"}},
+        "$id": "https://example.com/outer.json",
+        "$defs": {
+            "word": {"$anchor": "word", "type": "string"},
+            "inner": {"$id": "inner.json", "$defs": {"n": {"type": "integer"}}},
+        },
+    }
+    call = taking(schema)
+    assert call(a="x", b=1) == {"a": "x", "b": 1}
+    assert call(a=1, b="x") == {"/a", "/b"}
+
+
+def test_no_reference_is_ever_fetched() -> None:
+    """A plain validator opens http: references; the server here would see it."""
+    requests: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            requests.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"{}")
+
+        def log_message(self, *args: Any) -> None: ...
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        reference = f"http://127.0.0.1:{server.server_port}/schema.json"
+        with pytest.raises(ValueError, match="nothing is ever fetched"):
+            taking({"properties": {"a": {"$ref": reference}}})
+        server.shutdown()
+    assert requests == []
+
+
+def test_the_end_of_a_pattern_is_the_very_end() -> None:
+    """Python's ``$`` also matches before a final newline; that of JSON Schema does not."""
+    call = taking({"properties": {"a": {"pattern": "^[a-z$]+$"}}})
+    assert call(a="ab$") == {"a": "ab$"}
+    assert call(a="ab\n") == {"/a"}
+
+
+@pytest.mark.parametrize(
+    ("format_", "good", "bad"),
+    [
+        ("date", "2026-01-31", "2026-1-31"),
+        ("date-time", "2026-01-31T10:00:00+01:00", "2026-01-31T10"),
+        ("time", "10:00:00Z", "10"),
+        ("uuid", "a0000000-0000-0000-0000-000000000001", "{a0000000-0000-0000-0000-000000000001}"),
+        ("email", "a@b.example", "a@"),
+        ("uri", "http://localhost:8000/x", "//x"),
+        ("ipv4", "127.0.0.1", "127.0.0.256"),
+        ("ipv6", "::1", "1"),
+        ("regex", "a+", "a("),
+        ("a-format-of-their-own", "anything", None),
+    ],
+)
+def test_formats_are_enforced(format_: str, good: str, bad: str | None) -> None:
+    call = taking({"properties": {"a": {"format": format_}}})
+    assert call(a=good) == {"a": good}
+    assert call(a=5) == {"a": 5}
+    if bad is not None:
+        assert call(a=bad) == {"/a"}
+
+
+@pytest.mark.parametrize(
+    ("rule", "value", "message"),
+    [
+        ({"type": "string"}, 1, "must be of type string, not integer"),
+        ({"type": ["string", "null"]}, [], "must be of type string or null, not array"),
+        ({"enum": ["a", 1]}, "b", 'must be one of ["a", 1]'),
+        ({"const": 1}, 2, "must be 1"),
+        ({"minimum": 2}, 1, "must be at least 2"),
+        ({"maximum": 2}, 3, "must be at most 2"),
+        ({"multipleOf": 2}, 3, "must be a multiple of 2"),
+        ({"minLength": 2}, "a", "must have at least 2 characters"),
+        ({"maxItems": 1}, [1, 2], "must have at most 1 items"),
+        ({"uniqueItems": True}, [1, 1], "must not have the same item twice"),
+        ({"format": "date"}, "x", "must be a valid date"),
+        ({"pattern": "^a"}, "b", "must match the pattern ^a"),
+        ({"not": {}}, 1, "breaks the rule 'not'"),
+        ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "x", "must be of type integer or null, not string"),
+        (
+            {"anyOf": [{"type": "integer", "minimum": 5}, {"type": "string", "maxLength": 1}]},
+            "xx",
+            "matches none of the alternatives (must have at most 1 characters)",
+        ),
+        (
+            {"anyOf": [{"type": "object", "required": ["b"]}, {"type": "null"}]},
+            {},
+            "matches none of the alternatives (/b: is required)",
+        ),
+        ({"oneOf": [{}, {}]}, 1, "must match exactly one of the alternatives"),
+    ],
+    ids=str,
+)
+def test_problems_are_told_in_words(rule: dict[str, Any], value: Any, message: str) -> None:
+    response = taking({"properties": {"a": rule}}).site.invoke("under-test", {"a": value})
+    assert response.get_json()["error"]["errors"] == [{"path": "/a", "message": message}]
+
+
+def test_an_answer_never_repeats_a_large_value() -> None:
+    """A message of jsonschema quotes the whole instance: 690 kB for this one."""
+    call = taking({"properties": {"a": {"type": "string"}, "b": {"items": {"type": "string"}}}})
+    response = call.site.invoke("under-test", {"a": list(range(100_000)), "b": list(range(100_000)), "n" * 9999: 1})
+    assert response.status_code == 400
+    assert len(response.data) < 16 * 1024
+    assert len(response.get_json()["error"]["errors"]) == 20
+
+
+def test_a_thousand_unknown_names_are_reported_within_bounds() -> None:
+    call = Taking(lambda: None, params={}, output={})
+    response = call.site.invoke("under-test", {f"{number}" * 300: 1 for number in range(1000)})
+    assert len(response.data) < 16 * 1024
+
+
+def test_what_the_validator_cannot_compute_is_the_callers_mistake() -> None:
+    """jsonschema raises OverflowError for multipleOf on a huge number."""
+    call = taking({"properties": {"a": {"multipleOf": 0.1}}})
+    assert call(a=10**400) == {""}
+
+
+def test_paths_are_json_pointers() -> None:
+    call = taking({"properties": {"a/b": {"items": {"type": "integer"}}, "c~d": {"type": "integer"}}})
+    assert call(**{"a/b": ["x"], "c~d": "x"}) == {"/a~1b/0", "/c~0d"}
+
+
+def test_unexpected_members_beside_patterns_are_named() -> None:
+    call = taking({"patternProperties": {"^x-": {}}, "additionalProperties": False})
+    assert call(**{"x-a": 1, "b": 2}) == {"/b"}
+
+
+@pytest.mark.parametrize(
+    ("output", "result", "outcome"),
+    [
+        ({"type": "array"}, (1, 2), [1, 2]),
+        ({"type": "array"}, "text", 500),
+        ({"type": "object", "required": ["a"]}, {"a": None}, {"a": None}),
+        ({"type": "object", "required": ["a"]}, {}, 500),
+        ({"type": "boolean"}, True, True),
+    ],
+)
+def test_results_are_checked_against_the_output_schema(output: dict[str, Any], result: Any, outcome: Any) -> None:
+    call = Taking(lambda: result, params={}, output=output)
+    assert call.tool["outputSchema"] == output
+    assert call() == outcome
+
+
+def test_an_output_that_is_no_schema_raises() -> None:
+    def troubled() -> None: ...
+
+    with pytest.raises(TypeError, match=r"troubled\(\): output must be a JSON Schema dict"):
+        McpBlueprint().method(output="text")(troubled)  # type: ignore[call-overload]
