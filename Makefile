@@ -4,6 +4,7 @@
 PYTHON ?= python3
 HOST ?= 127.0.0.1
 PORT ?= 8000
+SITE_ENV ?= development
 
 VENV := .venv
 RUN := $(VENV)/bin/python -m
@@ -24,7 +25,7 @@ $(VENV)/.installed-%: setup.cfg pyproject.toml | $(VENV)/bin/python
 
 .PHONY: serve
 serve: $(VENV)/.installed-sample ## run the sample site under gunicorn on HOST:PORT (127.0.0.1:8000)
-	@HOST='$(HOST)' PORT='$(PORT)' $(RUN) gunicorn --config gunicorn.conf.py wsgi:app
+	@HOST='$(HOST)' PORT='$(PORT)' SITE_ENV='$(SITE_ENV)' $(RUN) gunicorn --config gunicorn.conf.py wsgi:app
 
 .PHONY: test
 test: $(VENV)/.installed-test ## run the whole test suite

@@ -79,10 +79,9 @@ class Dispatcher:
         return plain
 
 
-def log_unexpected(error: BaseException, error_id: str) -> InternalError:
-    """Log what nobody expected, in full, and return what the caller may know of it."""
+def log_unexpected(error: BaseException, error_id: str) -> None:
+    """Log in full what nobody expected; the caller is told only the id."""
     current_app.logger.error("unexpected failure, id=%s", error_id, exc_info=error)
-    return InternalError(error_id)
 
 
 def _run(method: Method, positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
@@ -114,13 +113,15 @@ def _buffered(method: Method, items: list[Any]) -> Any:
 
 
 def _as_rpc_error(error: BaseException, call_id: str) -> RpcError:
-    if not isinstance(error, RpcError):
-        return log_unexpected(error, call_id)
-    try:
-        error.data = to_plain(error.data)
-    except (TypeError, ValueError) as unspeakable:
-        return log_unexpected(unspeakable, call_id)
-    return error
+    if isinstance(error, RpcError):
+        try:
+            error.data = to_plain(error.data)
+        except (TypeError, ValueError) as unspeakable:
+            error = unspeakable
+        else:
+            return error
+    log_unexpected(error, call_id)
+    return InternalError(call_id)
 
 
 def _report(call: Call, method: Method | None, error: RpcError | None, duration: float) -> None:

@@ -15,7 +15,8 @@
     ├── MethodNotFound          no such method, or none this caller may know of
     │   └── SignInRequired      the same, told to an anonymous caller who could sign in
     ├── InvalidParams           the arguments break the schema
-    └── InternalError           anything unexpected; the details are in the log under its id
+    └── InternalError           anything unexpected in a method; the details are in the log under its id
+        └── ServerFault         the same outside of a method, such as in a callback of the app
 
 Only the class attributes below map one vocabulary to another; the faces read them.
 """
@@ -220,3 +221,9 @@ class InternalError(RpcError):
     def __init__(self, error_id: str) -> None:
         self.error_id = error_id
         super().__init__(f"internal error, see the server log for id {error_id}")
+
+
+class ServerFault(InternalError):
+    """Something unexpected outside of a method, such as a callback that cannot reach its database."""
+
+    slug = "internal_error"

@@ -53,9 +53,9 @@ def make_app(*blueprints: McpBlueprint, **config: Any) -> Flask:
 class Site:
     """An app around one blueprint, and what curl would do to it."""
 
-    def __init__(self, rpc: McpBlueprint, **config: Any) -> None:
+    def __init__(self, rpc: McpBlueprint, app: Flask | None = None, **config: Any) -> None:
         self.rpc = rpc
-        self.app = make_app(rpc, **config)
+        self.app = make_app(rpc, **config) if app is None else app
         self.client: FlaskClient = self.app.test_client()
 
     def tool(self, func: Callable[..., Any], **options: Any) -> None:

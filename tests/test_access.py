@@ -359,7 +359,7 @@ def test_a_failing_verify_callback_is_a_500_that_tells_nothing(failure: BaseExce
 
     response = Site(McpBlueprint(auth=auth)).list_tools(headers=basic("ada"))
     assert response.status_code == 500
-    assert response.get_json()["error"]["code"] == "execution_error"
+    assert response.get_json()["error"]["code"] == "internal_error"
     assert b"secret" not in response.data
 
 

@@ -97,7 +97,8 @@ def test_behind_a_proxy_that_the_app_knows_of_any_name_goes(site: Site) -> None:
 
 @pytest.mark.parametrize("setting", ["JSONRPC_MCP_ALLOWED_HOSTS", "TRUSTED_HOSTS"])
 def test_hosts_can_be_named(setting: str) -> None:
-    site = Site(McpBlueprint(), **{setting: ["site.example", ".sub.example"]})
+    config: dict[str, Any] = {setting: ["site.example", ".sub.example"]}
+    site = Site(McpBlueprint(), **config)
     assert status(site, {"Host": "site.example"}) == 200
     assert status(site, {"Host": "a.sub.example:8443"}) == 200
     assert 400 <= status(site, {"Host": "localhost"}) < 500

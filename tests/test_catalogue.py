@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -13,7 +15,7 @@ from flask_jsonrpc_mcp.errors import InvalidCursor
 from .conftest import Site, basic, make_auth
 
 
-def site_with(count: int, **config: object) -> Site:
+def site_with(count: int, **config: Any) -> Site:
     site = Site(McpBlueprint(), **config)
     for number in range(count):
         site.tool(lambda: None, name=f"tool-{number}")

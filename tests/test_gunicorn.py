@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -23,20 +22,15 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield running
 
 
-def workers(server: Server) -> set[int]:
-    return {server.invoke("worker", {}).json()["result"] for _ in range(40)}
-
-
 @pytest.mark.parametrize(("name", "arguments"), [("exit", {"code": 3}), ("exit", {"code": 4}), ("interrupt", {})])
 def test_a_method_that_ends_the_process_ends_only_its_call(server: Server, name: str, arguments: object) -> None:
     """With exit code 3 or 4 gunicorn would take it for a failed boot and stop the whole server."""
-    before = workers(server)
     for _ in range(6):
         reply = server.invoke(name, arguments)
         assert reply.status == 500
         assert reply.json()["error"]["code"] == "execution_error"
-    assert workers(server) <= before
-    assert server.process.poll() is None
+    assert server.invoke("worker", {}).status == 200
+    assert server.log.read_text().count("Booting worker") <= 2  # no worker was ever replaced
 
 
 @pytest.mark.parametrize(
@@ -71,4 +65,4 @@ def test_a_body_that_cannot_be_read_is_answered_in_json(server: Server, head: st
 
 def test_the_log_of_the_server_has_each_failure_under_its_id(server: Server) -> None:
     message = server.invoke("exit", {"code": 1}).json()["error"]["message"]
-    assert message[-12:] in Path(server.log).read_text()
+    assert message[-12:] in server.log.read_text()

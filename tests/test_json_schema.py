@@ -78,6 +78,14 @@ def test_one_parameter_that_is_no_property_takes_all_arguments() -> None:
     assert call(**{"a": 1, "class": 2}) == {"a": 1, "class": 2}
 
 
+def test_a_whole_number_reaches_the_function_as_an_int() -> None:
+    """5.0 is an integer in JSON Schema."""
+    call = Taking(
+        lambda n: list(range(n)), params={"properties": {"n": {"type": "integer"}}, "required": ["n"]}, output={}
+    )
+    assert call(n=2.0) == [0, 1]
+
+
 def test_an_older_dialect_is_used_when_the_schema_names_it() -> None:
     """In draft 7 a list under ``items`` is per position; in 2020-12 it is no schema at all."""
     schema: dict[str, Any] = {"properties": {"a": {"items": [{"type": "integer"}]}}}

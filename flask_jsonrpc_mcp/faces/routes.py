@@ -14,7 +14,7 @@ from flask import Response, request
 from ..access import Caller
 from ..core import Core
 from ..dispatcher import log_unexpected, new_id
-from ..errors import RpcError, VerbNotAllowed
+from ..errors import RpcError, ServerFault, VerbNotAllowed
 from .browser_guard import check_browser
 
 ANY_VERB = "*"
@@ -48,7 +48,9 @@ class Route:
                 response = self._refuse(core, error)
             # The app's own callbacks run here too (a verify_password that calls sys.exit), hence BaseException.
             except BaseException as error:
-                response = self._refuse(core, log_unexpected(error, new_id()))
+                fault = ServerFault(new_id())
+                log_unexpected(error, fault.error_id)
+                response = self._refuse(core, fault)
             response.headers["X-Content-Type-Options"] = "nosniff"
             return response
 

@@ -133,7 +133,18 @@ def _from_json_schema(func: Callable[..., Any], spec: Mapping[str, Any]) -> Para
             validator = compile_validator(schema)
     taken = {name: name in schema.get("required", ()) for name in schema["properties"]}
     passes_unknown = open_ended or "patternProperties" in schema
-    return _fit(func, Params(Shape(schema, validator)), taken, passes_unknown=passes_unknown)
+    params = Params(Shape(schema, validator), _integer_loader(schema["properties"]))
+    return _fit(func, params, taken, passes_unknown=passes_unknown)
+
+
+def _integer_loader(properties: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+    """Make whole numbers ints: 5.0 is an integer in JSON Schema, and ``range(5.0)`` fails."""
+    integers = {
+        name for name, rules in properties.items() if isinstance(rules, Mapping) and rules.get("type") == "integer"
+    }
+    if not integers:
+        return dict
+    return lambda arguments: {name: int(v) if name in integers else v for name, v in arguments.items()}
 
 
 def _closing_keyword(schema: Mapping[str, Any]) -> str:

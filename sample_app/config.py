@@ -1,0 +1,75 @@
+"""The settings of the site: defaults, then the environment, then what the caller of the factory gives."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from flask import Flask
+from sqlalchemy import URL
+
+VERSION = "1.0.0"
+
+DEFAULTS: dict[str, Any] = {
+    "DATABASE_URL": None,
+    "SECRET_KEY": None,
+    # Anything but "development" is taken for a site that others can reach, so forgetting to set it is safe.
+    "SITE_ENV": "production",
+    "JSONRPC_MCP_SERVER_NAME": "elm-street-garden",
+    "JSONRPC_MCP_SERVER_VERSION": VERSION,
+    "JSONRPC_MCP_INSTRUCTIONS": (
+        "The site of a neighbourhood garden: news, guides and recipes."
+        " Anyone may list, read and search articles; sign in to write them."
+    ),
+}
+FROM_ENVIRONMENT = ("DATABASE_URL", "SECRET_KEY", "SITE_ENV")
+
+
+def configure(app: Flask, settings: Mapping[str, Any]) -> None:
+    """Fill in ``app.config``.
+
+    Every other setting can be given in the environment as Flask does it, for example
+    ``FLASK_JSONRPC_MCP_ALLOWED_HOSTS='["garden.example"]'``.
+    """
+    app.config.from_mapping(DEFAULTS)
+    app.config.from_prefixed_env()
+    app.config.from_mapping({name: os.environ[name] for name in FROM_ENVIRONMENT if os.environ.get(name)})
+    app.config.from_mapping(settings)
+    if app.config["DATABASE_URL"] is None:
+        database = _instance_folder(app) / "site.sqlite3"
+        app.config["DATABASE_URL"] = URL.create("sqlite", database=str(database))
+    if app.config["SECRET_KEY"] is None:
+        app.config["SECRET_KEY"] = _kept_secret(_instance_folder(app) / "secret_key")
+
+
+def is_development(app: Flask) -> bool:
+    """Tell whether only the developer can reach this site: debugging, testing, or ``SITE_ENV=development``."""
+    return app.debug or app.testing or app.config["SITE_ENV"] == "development"
+
+
+def _instance_folder(app: Flask) -> Path:
+    folder = Path(app.instance_path)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _kept_secret(file: Path) -> str:
+    """Read the secret of this machine, made at the first start.
+
+    Every worker, and the server after a restart, must sign with the same key, so it cannot be made per process.
+    A site on several machines sets ``SECRET_KEY`` instead.
+    """
+    if not file.exists():
+        draft = file.with_name(f"{file.name}.{os.getpid()}")
+        draft.touch(mode=0o600)
+        draft.write_text(secrets.token_hex(32))
+        try:
+            # Unlike a rename, a link never replaces the key that another process has put there meanwhile.
+            file.hardlink_to(draft)
+        except FileExistsError:
+            pass
+        draft.unlink()
+    return file.read_text()

@@ -1,0 +1,93 @@
+"""Content types: the kinds of articles there are."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypedDict
+
+from marshmallow import fields, validate
+from sqlalchemy import func, select
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from flask_jsonrpc_mcp import RpcError, mcp_tool
+
+from .db import current_session, transaction
+from .limits import LINE_PATTERN, NAME_PATTERN, TEXT_PATTERN
+from .models import Article, ContentType
+from .rpc import rpc
+
+TypeFilter = Annotated[str | None, "Only articles of the content type with this name", {"pattern": NAME_PATTERN}]
+
+
+class ContentTypeInfo(TypedDict):
+    """A content type as it is shown."""
+
+    name: Annotated[str, "What other methods call it"]
+    label: str
+    description: str
+    articles: Annotated[int, "How many articles are of this type"]
+
+
+@rpc.method("content_types.list")
+@mcp_tool(title="List content types", annotations={"readOnlyHint": True})
+def list_content_types() -> list[ContentTypeInfo]:
+    """List the kinds of articles there are, by name."""
+    rows = current_session().execute(
+        select(ContentType, func.count(Article.id))
+        .outerjoin(Article, Article.content_type_id == ContentType.id)
+        .group_by(ContentType.id)
+        .order_by(ContentType.name)
+    )
+    return [_as_shown(content_type, articles) for content_type, articles in rows]
+
+
+@rpc.method(
+    "content_types.create",
+    params={
+        "name": fields.String(
+            required=True,
+            validate=validate.Regexp(NAME_PATTERN),
+            metadata={"description": "Lower case letters, digits and underscores", "examples": ["event"]},
+        ),
+        "label": fields.String(
+            required=True,
+            validate=[validate.Length(min=1, max=64), validate.Regexp(LINE_PATTERN)],
+            metadata={"description": "What readers see"},
+        ),
+        "description": fields.String(
+            load_default="", validate=[validate.Length(max=1000), validate.Regexp(TEXT_PATTERN)]
+        ),
+    },
+    access=["administer content types"],
+)
+@mcp_tool(title="Create a content type", annotations={"destructiveHint": False})
+def create_content_type(name: str, label: str, description: str) -> ContentTypeInfo:
+    """Create a content type and return it."""
+    try:
+        with transaction() as session:
+            content_type = ContentType(name=name, label=label, description=description)
+            session.add(content_type)
+    except IntegrityError as error:
+        # Asking first whether the name is free would leave a moment in which another worker could take it.
+        raise RpcError(f"Content type '{name}' already exists") from error
+    return _as_shown(content_type, articles=0)
+
+
+def find_content_type(session: Session, name: str) -> ContentType:
+    """Find a content type by its name.
+
+    :raises RpcError: when there is none.
+    """
+    content_type = session.scalar(select(ContentType).where(ContentType.name == name))
+    if content_type is None:
+        raise RpcError(f"Content type '{name}' does not exist; content_types.list names those that do")
+    return content_type
+
+
+def _as_shown(content_type: ContentType, articles: int) -> ContentTypeInfo:
+    return {
+        "name": content_type.name,
+        "label": content_type.label,
+        "description": content_type.description,
+        "articles": articles,
+    }

@@ -1,0 +1,93 @@
+"""The database: one engine per app, one session per request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from flask import Flask, current_app, g
+from sqlalchemy import URL, Engine, create_engine, event, make_url
+from sqlalchemy.orm import Session
+from sqlalchemy.orm.exc import StaleDataError
+from sqlalchemy.pool import StaticPool
+
+from flask_jsonrpc_mcp import RpcError
+
+EXTENSION = "sample_app_engine"
+
+BUSY_TIMEOUT = 15
+"""For how many seconds a writer waits for another one; SQLite takes one writer at a time."""
+
+
+def init_app(app: Flask) -> None:
+    """Give an app its engine.
+
+    No connection is opened before the first request, so a server may make the app and fork its workers after that.
+    """
+    url = make_url(app.config["DATABASE_URL"])
+    engine = create_engine(url, **_options_for(url))
+    if url.get_backend_name() == "sqlite":
+        event.listen(engine, "connect", _prepare_sqlite)
+    app.extensions[EXTENSION] = engine
+    app.teardown_appcontext(_close_session)
+
+
+def current_engine() -> Engine:
+    """Return the engine of the current app, for work outside the request's own session."""
+    engine: Engine = current_app.extensions[EXTENSION]
+    return engine
+
+
+def current_session() -> Session:
+    """Return the session of the current request. What is not committed is rolled back when the request ends."""
+    if "db_session" not in g:
+        g.db_session = Session(current_engine())
+    session: Session = g.db_session
+    return session
+
+
+@contextmanager
+def transaction() -> Iterator[Session]:
+    """Commit what happens in the block, or none of it.
+
+    A request can carry a batch of calls that share the session; a call that fails must leave nothing behind in it
+    for the next one to commit.
+
+    :raises RpcError: when another request deleted what this one wanted to change.
+    """
+    session = current_session()
+    try:
+        yield session
+        session.commit()
+    except StaleDataError as error:
+        session.rollback()
+        raise RpcError("Someone else changed this at the same time; try again") from error
+    except BaseException:
+        session.rollback()
+        raise
+
+
+def _close_session(error: BaseException | None) -> None:
+    session: Session | None = g.pop("db_session", None)
+    if session is not None:
+        session.close()
+
+
+def _options_for(url: URL) -> dict[str, Any]:
+    if url.get_backend_name() != "sqlite":
+        # No limit of the pool's own: a worker's threads are limit enough, and none of them should wait for another.
+        return {"max_overflow": -1, "pool_pre_ping": True}
+    if url.database in (None, "", ":memory:"):
+        # One connection for everyone, or each thread would see an empty database of its own.
+        return {"poolclass": StaticPool, "connect_args": {"check_same_thread": False}}
+    return {"max_overflow": -1, "connect_args": {"timeout": BUSY_TIMEOUT}}
+
+
+def _prepare_sqlite(connection: Any, record: object) -> None:
+    cursor = connection.cursor()
+    # With the write-ahead log readers and the writer do not wait for each other, whichever process they are in.
+    cursor.execute("PRAGMA journal_mode = WAL")
+    cursor.execute("PRAGMA synchronous = NORMAL")
+    cursor.execute("PRAGMA foreign_keys = ON")
+    cursor.close()

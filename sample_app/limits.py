@@ -1,0 +1,14 @@
+"""What a value may be, so that every database can hold it.
+
+A value beyond these would fail in the database: an error of the server, where it should be one of the caller.
+"""
+
+from __future__ import annotations
+
+MAX_INTEGER = 2**31 - 1
+
+NAME_PATTERN = r"^[a-z][a-z0-9_]{0,31}$"
+TEXT_PATTERN = r"^[^\0]*$"
+"""Anything but NUL, which PostgreSQL cannot store."""
+LINE_PATTERN = r"^[^\s\0]([^\0\r\n]*[^\s\0])?$"
+"""One line without spaces around it. A pattern is tried on text of any length, so it must not backtrack far."""

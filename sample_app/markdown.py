@@ -1,0 +1,42 @@
+"""Articles as Markdown, one or all of them."""
+# ruff: noqa: A002 ("id" and "type" are the names a caller expects)
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlalchemy import select
+
+from flask_jsonrpc_mcp import mcp_tool
+
+from .articles import ArticleId, find_article
+from .content_types import TypeFilter
+from .db import current_session
+from .models import Article, ContentType
+from .rpc import rpc
+
+
+@rpc.method("articles.to_markdown")
+@mcp_tool(title="Article as Markdown", annotations={"readOnlyHint": True})
+def article_to_markdown(id: ArticleId) -> str:
+    """Return one article as a Markdown document."""
+    return _as_markdown(find_article(current_session(), id))
+
+
+@rpc.method("articles.export")
+@mcp_tool(title="Export articles", annotations={"readOnlyHint": True})
+def export_articles(type: TypeFilter = None) -> Iterator[str]:
+    """Return all articles as one Markdown document, oldest first."""
+    articles = select(Article).order_by(Article.created, Article.id)
+    if type is not None:
+        articles = articles.where(Article.content_type.has(ContentType.name == type))
+    separator = ""
+    # A few at a time, so that a large site is never in memory as a whole.
+    for article in current_session().scalars(articles.execution_options(yield_per=50)):
+        yield separator + _as_markdown(article)
+        separator = "\n---\n\n"
+
+
+def _as_markdown(article: Article) -> str:
+    byline = f"*{article.content_type.label}, {article.created:%d %B %Y}, by {article.author.username}*"
+    return f"# {article.title}\n\n{byline}\n\n{article.body.strip()}\n"

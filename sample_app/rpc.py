@@ -1,0 +1,9 @@
+"""The blueprint that every topic adds its methods to."""
+
+from __future__ import annotations
+
+from flask_jsonrpc_mcp import McpBlueprint
+
+from .auth import auth
+
+rpc = McpBlueprint(auth=auth)

@@ -1,0 +1,91 @@
+"""Makes the tables, and fills them when there is nothing in them: ``python -m sample_app.seed``."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+from flask import Flask
+from sqlalchemy import select
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from . import create_app
+from .config import is_development
+from .db import current_engine, current_session, transaction
+from .demo_articles import CONTENT_TYPES, DEMO_ARTICLES
+from .demo_users import DEMO_USERS, ROLES
+from .models import Article, Base, ContentType, Permission, Role, User, digest_of
+
+FIRST_ARTICLE = datetime(2025, 3, 1, 9, 30, tzinfo=timezone.utc)
+BETWEEN_ARTICLES = timedelta(days=19, hours=5)
+
+
+def seed(app: Flask) -> bool:
+    """Create the tables that are missing, and the demo site in a database without users.
+
+    :returns: Whether there was a site to create. What is there already is never touched.
+    """
+    with app.app_context():
+        Base.metadata.create_all(current_engine())
+        try:
+            with transaction() as session:
+                if session.scalar(select(User).limit(1)) is not None:
+                    return False
+                _add_site(session)
+        except IntegrityError:
+            # Another server on the same database was faster; all names in it are unique, so nothing is there twice.
+            return False
+    return True
+
+
+def warn_about_demo_users(app: Flask) -> None:
+    """Say it in the log when a site that others can reach has users whose passwords everyone knows."""
+    if is_development(app):
+        return
+    with app.app_context():
+        for demo in DEMO_USERS:
+            user = current_session().scalar(select(User).where(User.username == demo.username))
+            if user is not None and (user.has_password(demo.password) or user.token_digest == digest_of(demo.token)):
+                app.logger.warning(
+                    "SECURITY: demo user %r still has the password or token everyone knows; replace both before others"
+                    " can reach this site, or set SITE_ENV=development if they cannot",
+                    user.username,
+                )
+
+
+def _add_site(session: Session) -> None:
+    permissions = {name: Permission(name=name) for names in ROLES.values() for name in names}
+    roles = {role: Role(name=role, permissions=[permissions[name] for name in names]) for role, names in ROLES.items()}
+    users = {}
+    for demo in DEMO_USERS:
+        user = User(username=demo.username, token_digest=digest_of(demo.token), roles=[roles[demo.role]])
+        user.set_password(demo.password)
+        users[demo.username] = user
+    content_types = {
+        name: ContentType(name=name, label=label, description=description)
+        for name, (label, description) in CONTENT_TYPES.items()
+    }
+    session.add_all([*permissions.values(), *roles.values(), *users.values(), *content_types.values()])
+    for number, demo_article in enumerate(DEMO_ARTICLES):
+        written = FIRST_ARTICLE + number * BETWEEN_ARTICLES
+        session.add(
+            Article(
+                title=demo_article.title,
+                body=demo_article.body,
+                content_type=content_types[demo_article.type],
+                author=users[demo_article.author],
+                created=written,
+                updated=written,
+            )
+        )
+
+
+def main() -> None:
+    app = create_app()
+    if seed(app):
+        app.logger.info("created the demo site with %d articles", len(DEMO_ARTICLES))
+    warn_about_demo_users(app)
+
+
+if __name__ == "__main__":
+    main()
