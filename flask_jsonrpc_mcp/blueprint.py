@@ -7,7 +7,7 @@ is registered on an app, settings get their defaults and the routes appear; meth
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from flask import Blueprint
 from flask.blueprints import BlueprintSetupState
@@ -17,15 +17,17 @@ from .access import Authenticator, PermissionsLoader
 from .catalogue import Catalogue
 from .core import Core
 from .dispatcher import Dispatcher
-from .faces import discovery, rest
+from .faces import discovery, jsonrpc, rest
 from .faces.routes import Route
-from .methods import Registry, make_method
-from .schema.shape import SchemaSpec
+from .methods import MethodOptions, Registry, make_method
 from .settings import set_defaults
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-ROUTES: tuple[Route, ...] = (*rest.ROUTES, *discovery.ROUTES)
+ROUTES: tuple[Route, ...] = (*rest.ROUTES, *jsonrpc.ROUTES, *discovery.ROUTES)
 
 
 class McpBlueprint(Blueprint):
@@ -87,15 +89,7 @@ class McpBlueprint(Blueprint):
     def method(self, name: F, /) -> F: ...
 
     @overload
-    def method(
-        self,
-        name: str | None = None,
-        *,
-        description: str | None = None,
-        params: SchemaSpec | None = None,
-        output: SchemaSpec | None = None,
-        access: Iterable[str] = (),
-    ) -> Callable[[F], F]: ...
+    def method(self, name: str | None = None, **options: Unpack[MethodOptions]) -> Callable[[F], F]: ...
 
     def method(self, name: Any = None, **options: Any) -> Any:
         """Make a function a method. Returns the very function it got.
@@ -106,26 +100,16 @@ class McpBlueprint(Blueprint):
             by default its type hints. A marshmallow schema loads the arguments.
         :param output: What it gives, likewise; by default its return hint. A marshmallow schema dumps the result.
         :param access: The permissions a caller needs, every one of them; by default none, so anyone may call it.
+        :param max_age: For how many seconds caches may keep its replies to GET; by default not at all.
         :raises TypeError, ValueError: naming the function and the fix.
         """
         if callable(name):
             return self.add_method(None, name)
         return lambda func: self.add_method(name, func, **options)
 
-    def add_method(
-        self,
-        name: str | None,
-        func: F,
-        *,
-        description: str | None = None,
-        params: SchemaSpec | None = None,
-        output: SchemaSpec | None = None,
-        access: Iterable[str] = (),
-    ) -> F:
+    def add_method(self, name: str | None, func: F, **options: Unpack[MethodOptions]) -> F:
         """Make a function a method, without a decorator. See :meth:`method`."""
-        self.core.registry.add(
-            make_method(func, name, description=description, params=params, output=output, access=access)
-        )
+        self.core.registry.add(make_method(func, name, **options))
         return func
 
     def permissions_loader(self, loader: F) -> F:

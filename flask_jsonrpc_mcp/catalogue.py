@@ -74,6 +74,10 @@ class Catalogue:
             raise SignInRequired(name) if caller.may_sign_in else MethodNotFound(name)
         return method
 
+    def methods_for(self, caller: Caller) -> list[Method]:
+        """List all methods that a caller may call, tools or not."""
+        return [method for method in self._registry if caller.has(method.access)]
+
     def tools_for(self, caller: Caller) -> Listing:
         """List the tools that a caller may use."""
         if self._version != self._registry.version:

@@ -18,7 +18,7 @@ from flask import current_app
 
 from .access import Caller
 from .catalogue import Catalogue
-from .errors import MAX_QUOTED, InternalError, RpcError, one_line
+from .errors import MAX_QUOTED, InternalError, RpcError, VerbNotAllowed, one_line
 from .methods import Method
 from .strict_json import to_plain
 
@@ -42,6 +42,7 @@ class Call:
     :param arguments: By name, or by position.
     :param face: Where it came in: ``rest``, ``jsonrpc``, ``mcp``.
     :param tools_only: Methods that are not marked for MCP do not exist here.
+    :param read_only: Only methods that say they change nothing may run.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Call:
     caller: Caller
     face: str
     tools_only: bool = True
+    read_only: bool = False
     id: str = field(default_factory=new_id)
 
 
@@ -67,6 +69,8 @@ class Dispatcher:
         method: Method | None = None
         try:
             method = self._catalogue.find(call.name, call.caller, tools_only=call.tools_only)
+            if call.read_only and not method.read_only:
+                raise VerbNotAllowed(["POST"])
             positional, named = method.params.bind(call.arguments)
             result = _run(method, positional, named)
             plain = to_plain(result) if method.output is None else method.output.dump_result(result)

@@ -69,6 +69,8 @@ class RpcError(Exception):
     rpc_status = 200
     slug = "execution_error"
     default_message = "Server error"
+    rpc_message: str | None = None
+    """The text that JSON-RPC 2.0 has for the code, where it has one."""
 
     def __init__(self, message: str | None = None, *, code: int | None = None, data: Any = None) -> None:
         self.message = one_line(self.default_message if message is None else message)
@@ -86,6 +88,7 @@ class ParseError(RpcError):
     rpc_status = 400
     slug = "invalid_json"
     default_message = "Request body must be valid JSON"
+    rpc_message = "Parse error"
 
 
 class InvalidRequest(RpcError):
@@ -150,7 +153,7 @@ class VerbNotAllowed(InvalidRequest):
 
     def __init__(self, allowed: Sequence[str]) -> None:
         self.allowed = ", ".join(allowed)
-        super().__init__(f"This path answers {self.allowed} only")
+        super().__init__(f"Only {self.allowed} can be used here")
 
 
 class BodyTooLarge(InvalidRequest):
@@ -184,7 +187,7 @@ class MethodNotFound(RpcError):
     code = -32601
     status = 404
     slug = "tool_not_found"
-    default_message = "Method not found"
+    rpc_message = "Method not found"
 
     def __init__(self, name: str) -> None:
         self.name = one_line(name, MAX_QUOTED)
@@ -205,12 +208,13 @@ class InvalidParams(RpcError):
     code = -32602
     status = 400
     slug = "invalid_arguments"
-    default_message = "Invalid arguments"
+    rpc_message = "Invalid params"
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems[:MAX_PROBLEMS])
         summary = "; ".join(str(problem) for problem in self.problems)
-        super().__init__(f"{self.default_message}: {summary}")
+        data = {"errors": [problem.to_json() for problem in self.problems]}
+        super().__init__(f"Invalid arguments: {summary}", data=data)
 
 
 class InternalError(RpcError):
@@ -220,7 +224,7 @@ class InternalError(RpcError):
 
     def __init__(self, error_id: str) -> None:
         self.error_id = error_id
-        super().__init__(f"internal error, see the server log for id {error_id}")
+        super().__init__(f"Internal error, see the server log for id {error_id}")
 
 
 class ServerFault(InternalError):

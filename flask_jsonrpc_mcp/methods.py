@@ -9,11 +9,14 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, overload
 
 from .schema import Params, Shape, compile_output, compile_params
 from .schema.shape import SchemaSpec
 from .strict_json import to_plain, write
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,10 +36,6 @@ class McpTool:
     title: str | None = None
     annotations: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
-    def read_only(self) -> bool:
-        return self.annotations.get("readOnlyHint") is True
-
 
 @dataclass(frozen=True)
 class Method:
@@ -48,7 +47,12 @@ class Method:
     params: Params
     output: Shape | None
     access: frozenset[str]
+    max_age: int | None = None
     tool: McpTool | None = None
+
+    @property
+    def read_only(self) -> bool:
+        return self.tool is not None and self.tool.annotations.get("readOnlyHint") is True
 
     @cached_property
     def descriptor(self) -> dict[str, Any]:
@@ -109,28 +113,36 @@ class Registry:
         self.version += 1
 
 
-def make_method(
-    func: Callable[..., Any],
-    name: str | None = None,
-    *,
-    description: str | None = None,
-    params: SchemaSpec | None = None,
-    output: SchemaSpec | None = None,
-    access: Iterable[str] = (),
-) -> Method:
+class MethodOptions(TypedDict, total=False):
+    """What can be said of a method besides its name; see `McpBlueprint.method`."""
+
+    description: str | None
+    params: SchemaSpec | None
+    output: SchemaSpec | None
+    access: Iterable[str]
+    max_age: int | None
+
+
+def make_method(func: Callable[..., Any], name: str | None = None, **options: Unpack[MethodOptions]) -> Method:
     """Read everything a call will need off a function, once.
 
     :raises TypeError, ValueError: naming the function, what is wrong with it and the fix.
     """
     try:
+        unknown = set(options) - set(MethodOptions.__annotations__)
+        if unknown:
+            raise TypeError(
+                f"a method has no option {unknown.pop()!r}; it has {', '.join(MethodOptions.__annotations__)}"
+            )
         name = _checked_name(func, name)
         return Method(
             name=name,
             func=func,
-            description=_checked_text("description", description or inspect.getdoc(func) or name),
-            params=compile_params(func, params),
-            output=compile_output(func, output),
-            access=_checked_access(access),
+            description=_checked_text("description", options.get("description") or inspect.getdoc(func) or name),
+            params=compile_params(func, options.get("params")),
+            output=compile_output(func, options.get("output")),
+            access=_checked_access(options.get("access", ())),
+            max_age=_checked_age(options.get("max_age")),
             tool=getattr(func, _MARK, None),
         )
     except (TypeError, ValueError) as error:
@@ -212,6 +224,12 @@ def _checked_access(access: Iterable[str]) -> frozenset[str]:
     if not all(isinstance(permission, str) and permission for permission in permissions):
         raise TypeError("access must be a list of permissions, each a non-empty str")
     return permissions
+
+
+def _checked_age(max_age: int | None) -> int | None:
+    if max_age is not None and (not isinstance(max_age, int) or isinstance(max_age, bool) or max_age < 0):
+        raise ValueError(f"max_age must be a number of whole seconds, not {max_age!r}")
+    return max_age
 
 
 def _checked_annotations(annotations: Mapping[str, Any] | None) -> Mapping[str, Any]:

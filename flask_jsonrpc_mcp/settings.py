@@ -7,9 +7,12 @@ from typing import Any
 from flask import current_app
 from flask.sansio.app import App
 
+from .envelope import MAX_BATCH
 from .strict_json import MAX_DEPTH
 
 PREFIX = "JSONRPC_MCP_"
+
+GET_READ_ONLY, GET_ALL, GET_NONE = "read-only", "all", "none"
 
 DEFAULTS: dict[str, Any] = {
     "SERVER_NAME": None,
@@ -19,7 +22,9 @@ DEFAULTS: dict[str, Any] = {
     "ALLOWED_ORIGINS": (),
     "ALLOWED_HOSTS": None,
     "MAX_DEPTH": MAX_DEPTH,
+    "MAX_BATCH": MAX_BATCH,
     "LIST_MAX_AGE": 0,
+    "GET_METHODS": GET_READ_ONLY,
 }
 
 MAX_BODY = 4 * 1024 * 1024
@@ -33,10 +38,12 @@ def set_defaults(app: App) -> None:
     """
     for name, default in DEFAULTS.items():
         app.config.setdefault(PREFIX + name, default)
-    for name, least in (("PAGE_SIZE", 1), ("MAX_DEPTH", 2), ("LIST_MAX_AGE", 0)):
+    for name, least in (("PAGE_SIZE", 1), ("MAX_DEPTH", 2), ("MAX_BATCH", 0), ("LIST_MAX_AGE", 0)):
         value = app.config[PREFIX + name]
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
             raise ValueError(f"{PREFIX}{name} must be a whole number of at least {least}, not {value!r}")
+    if app.config[PREFIX + "GET_METHODS"] not in (GET_READ_ONLY, GET_ALL, GET_NONE):
+        raise ValueError(f"{PREFIX}GET_METHODS must be {GET_READ_ONLY!r}, {GET_ALL!r} or {GET_NONE!r}")
     for name in ("ALLOWED_ORIGINS", "ALLOWED_HOSTS"):
         if isinstance(app.config[PREFIX + name], str):
             raise ValueError(f"{PREFIX}{name} must be a list; write [{app.config[PREFIX + name]!r}]")
@@ -45,3 +52,8 @@ def set_defaults(app: App) -> None:
 def setting(name: str) -> Any:
     """Read a setting of the current app."""
     return current_app.config[PREFIX + name]
+
+
+def server_name() -> str:
+    """Return the name by which this server goes."""
+    return str(setting("SERVER_NAME") or current_app.name)

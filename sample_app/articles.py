@@ -1,5 +1,4 @@
 """Articles: list, read, write, delete."""
-# ruff: noqa: A002 ("id" and "type" are the names a caller expects)
 
 from __future__ import annotations
 

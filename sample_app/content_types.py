@@ -28,7 +28,8 @@ class ContentTypeInfo(TypedDict):
     articles: Annotated[int, "How many articles are of this type"]
 
 
-@rpc.method("content_types.list")
+# Rarely changed and the same for everyone, so a cache in front may answer for a minute: see the README.
+@rpc.method("content_types.list", max_age=60)
 @mcp_tool(title="List content types", annotations={"readOnlyHint": True})
 def list_content_types() -> list[ContentTypeInfo]:
     """List the kinds of articles there are, by name."""

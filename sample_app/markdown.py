@@ -1,5 +1,4 @@
 """Articles as Markdown, one or all of them."""
-# ruff: noqa: A002 ("id" and "type" are the names a caller expects)
 
 from __future__ import annotations
 

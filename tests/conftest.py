@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from base64 import b64encode
 from collections.abc import Callable
 from typing import Any
@@ -42,6 +43,19 @@ def make_auth() -> HTTPBasicAuth:
     return auth
 
 
+_ABSENT: Any = object()
+
+
+def asking(method: str, params: Any = _ABSENT, id: Any = 1) -> dict[str, Any]:
+    """A JSON-RPC request; without params unless some are given, a notification when the id is ``...``."""
+    asked: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
+    if params is not _ABSENT:
+        asked["params"] = params
+    if id is not ...:
+        asked["id"] = id
+    return asked
+
+
 def make_app(*blueprints: McpBlueprint, **config: Any) -> Flask:
     app = Flask("site")
     app.config.update(config)
@@ -69,6 +83,14 @@ class Site:
 
     def invoke(self, name: str, arguments: object, **kwargs: Any) -> TestResponse:
         return self.client.post("/mcp/tools/invoke", json={"name": name, "arguments": arguments}, **kwargs)
+
+    def rpc_post(self, payload: object, path: str = "/jsonrpc", **kwargs: Any) -> TestResponse:
+        body = payload if isinstance(payload, (str, bytes)) else json.dumps(payload)
+        return self.client.post(path, data=body, content_type="application/json", **kwargs)
+
+    def rpc_get(self, payload: object, path: str = "/jsonrpc", **kwargs: Any) -> TestResponse:
+        query = payload if isinstance(payload, str) else json.dumps(payload)
+        return self.client.get(path, query_string={"query": query}, **kwargs)
 
     def names(self, **kwargs: Any) -> list[str]:
         return [tool["name"] for tool in self.list_tools(**kwargs).get_json()["tools"]]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -17,7 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
+PLAIN_CONFIG = 'worker_class = "gthread"; workers = 2; threads = 8; control_socket_disable = True'
 
 
 def listen() -> socket.socket:
@@ -33,6 +39,13 @@ def listen() -> socket.socket:
         return listener
 
 
+def free_port() -> int:
+    """Find a port that is free now, for servers that open it themselves."""
+    with listen() as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
 @dataclass(frozen=True)
 class Reply:
     status: int
@@ -45,7 +58,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Server:
-    """A running gunicorn."""
+    """A running HTTP server."""
 
     process: subprocess.Popen[bytes]
     port: int
@@ -70,6 +83,17 @@ class Server:
     def invoke(self, name: str, arguments: object, headers: Mapping[str, str] | None = None) -> Reply:
         return self.request("/mcp/tools/invoke", data={"name": name, "arguments": arguments}, headers=headers)
 
+    def wait_until_ready(self) -> None:
+        """Wait for a server that opens its port itself."""
+        deadline = time.monotonic() + 300
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=5).close()
+                return
+            except OSError:
+                assert self.process.poll() is None, self.log.read_text()
+                assert time.monotonic() < deadline, self.log.read_text()
+
     def stop(self) -> int:
         """Ask the server to end, as a deployment does, and return its exit code."""
         if self.process.poll() is None:
@@ -77,12 +101,27 @@ class Server:
         return self.process.wait(timeout=60)
 
 
+def need(program: str) -> str:
+    """Find a program that is not ours to install; where CI misses one, that is a failure."""
+    path = shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin")
+    if path is None:
+        assert "CI" not in os.environ, f"{program} is not installed"
+        pytest.skip(f"{program} is not installed")
+    return path
+
+
 @contextmanager
 def gunicorn(app: str, folder: Path, *options: str, env: Mapping[str, str] | None = None) -> Iterator[Server]:
-    """Run an app under gunicorn with two workers of eight threads.
+    """Run an app under gunicorn.
 
     The socket is open before gunicorn starts, so that the first request waits in it instead of failing.
+
+    :param options: Its command line; without a ``--config`` of its own, as plain as two workers of eight threads.
     """
+    if "--config" not in options:
+        # Not the gunicorn.conf.py of the sample site, which gunicorn would find by itself.
+        (folder / "gunicorn.conf.py").write_text(PLAIN_CONFIG)
+        options = ("--config", str(folder / "gunicorn.conf.py"), *options)
     log = folder / "gunicorn.log"
     with listen() as listener, log.open("wb") as output:
         command = [sys.executable, "-m", "gunicorn", "--bind", f"fd://{listener.fileno()}", *options, app]
@@ -99,3 +138,45 @@ def gunicorn(app: str, folder: Path, *options: str, env: Mapping[str, str] | Non
             yield server
         finally:
             server.stop()
+
+
+@contextmanager
+def nginx(server: Server, folder: Path) -> Iterator[Server]:
+    """Run nginx with a cache in front of a server."""
+    program, port = need("nginx"), free_port()
+    (folder / "nginx.conf").write_text(
+        f"""
+        daemon off;
+        user {getpass.getuser()};
+        worker_processes 1;
+        pid {folder}/nginx.pid;
+        error_log {folder}/nginx.log;
+        events {{}}
+        http {{
+            access_log off;
+            client_body_temp_path {folder}/bodies;
+            proxy_temp_path {folder}/proxied;
+            fastcgi_temp_path {folder}/fastcgi;
+            uwsgi_temp_path {folder}/uwsgi;
+            scgi_temp_path {folder}/scgi;
+            proxy_cache_path {folder}/cache keys_zone=replies:1m;
+            server {{
+                listen 127.0.0.1:{port};
+                location / {{
+                    proxy_pass {server.url};
+                    proxy_cache replies;
+                    add_header X-Cache $upstream_cache_status always;
+                }}
+            }}
+        }}
+        """
+    )
+    process = subprocess.Popen(
+        [program, "-c", folder / "nginx.conf", "-e", folder / "nginx.log"], stderr=subprocess.DEVNULL
+    )
+    front = Server(process, port, folder / "nginx.log")
+    try:
+        front.wait_until_ready()
+        yield front
+    finally:
+        front.stop()

@@ -108,6 +108,8 @@ def test_an_app_factory() -> None:
         ("PAGE_SIZE", True),
         ("MAX_DEPTH", 1),
         ("LIST_MAX_AGE", -1),
+        ("MAX_BATCH", -1),
+        ("GET_METHODS", "some"),
         ("ALLOWED_ORIGINS", "https://a.example"),
         ("ALLOWED_HOSTS", "a.example"),
     ],
@@ -147,10 +149,12 @@ def test_well_known_tells_who_where_and_how() -> None:
                 "protocolVersions": [],
                 "capabilities": {"tools": {}},
                 "endpoints": {
+                    "jsonrpc": "http://localhost/jsonrpc",
                     "list": "http://localhost/mcp/tools/list",
                     "describe": "http://localhost/mcp/tools/describe",
                     "invoke": "http://localhost/mcp/tools/invoke",
                     "serverCard": "http://localhost/mcp/server-card",
+                    "tool": "http://localhost/mcp/tools/{name}",
                 },
                 "authentication": {"required": True, "schemes": ["Basic"]},
             }

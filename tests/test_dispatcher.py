@@ -18,7 +18,7 @@ from flask_jsonrpc_mcp import Call, McpBlueprint, RpcError, method_called
 
 from .conftest import Site, basic, make_auth
 
-GENERIC = re.compile(r"Tool execution failed: internal error, see the server log for id [0-9a-f]{12}")
+GENERIC = re.compile(r"Tool execution failed: Internal error, see the server log for id [0-9a-f]{12}")
 
 
 class Unprintable(Exception):

@@ -9,16 +9,10 @@ import pytest
 
 from .servers import Server, gunicorn
 
-OPTIONS = ["--workers", "2", "--threads", "8", "--worker-class", "gthread", "--no-control-socket"]
-
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    folder = tmp_path_factory.mktemp("gunicorn")
-    # Not the gunicorn.conf.py of the sample site, which gunicorn would find by itself.
-    (folder / "gunicorn.conf.py").touch()
-    options = [*OPTIONS, "--config", str(folder / "gunicorn.conf.py")]
-    with gunicorn("tests.misbehaving_app:app", folder, *options) as running:
+    with gunicorn("tests.misbehaving_app:app", tmp_path_factory.mktemp("gunicorn")) as running:
         yield running
 
 

@@ -206,6 +206,17 @@ def test_access_must_be_a_list_of_permissions(access: Any) -> None:
         McpBlueprint().add_method("f", func, access=access)
 
 
+@pytest.mark.parametrize("age", [-1, "60", True, 1.5])
+def test_max_age_must_be_whole_seconds(age: Any) -> None:
+    with pytest.raises(ValueError, match=r"func\(\): max_age must be a number of whole seconds"):
+        McpBlueprint().add_method("f", func, max_age=age)
+
+
+def test_an_option_that_does_not_exist_raises() -> None:
+    with pytest.raises(TypeError, match=r"func\(\): a method has no option 'permission'; it has description, params"):
+        McpBlueprint().add_method("f", func, permission=["write"])  # type: ignore[call-arg]
+
+
 def test_what_cannot_be_marked_says_so() -> None:
     with pytest.raises(TypeError, match="cannot be marked; write a function that calls it"):
         mcp_tool(len)

@@ -7,9 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from .servers import ROOT, listen
+from .servers import ROOT, Server, free_port
 
 SERVER_COMMANDS = {"flask --app app run": 5000, "make serve": 8000}
 """The blocks that start a server, and the port their text promises."""
@@ -53,35 +50,18 @@ def test_a_python_block_runs(block: Block, tmp_path: Path) -> None:
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
 
-def free_port() -> int:
-    with listen() as listener:
-        port: int = listener.getsockname()[1]
-        return port
-
-
 @contextmanager
-def running(command: list[str], port: int, folder: Path, **env: str) -> Iterator[None]:
-    """Run a server until the block is left; it is ready when it answers."""
+def running(command: list[str], port: int, folder: Path, **env: str) -> Iterator[Server]:
+    """Run a server until the block is left."""
     log = folder / "server.log"
     with log.open("wb") as output:
         process = subprocess.Popen(command, cwd=folder, env={**os.environ, **env}, stdout=output, stderr=output)
+    server = Server(process, port, log)
     try:
-        deadline = time.monotonic() + 300
-        while not _answers(port):
-            assert process.poll() is None, log.read_text()
-            assert time.monotonic() < deadline, log.read_text()
-        yield
+        server.wait_until_ready()
+        yield server
     finally:
-        process.terminate()
-        process.wait(timeout=60)
-
-
-def _answers(port: int) -> bool:
-    try:
-        urllib.request.urlopen(f"http://127.0.0.1:{port}/.well-known/mcp.json", timeout=5).close()
-    except urllib.error.URLError:
-        return False
-    return True
+        server.stop()
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import jsonrpclib
 import pytest
 from flask import Flask
 from sqlalchemy import update
@@ -19,8 +20,9 @@ from sample_app.models import Article
 from sample_app.rpc import rpc
 from sample_app.seed import seed, warn_about_demo_users
 
-from .conftest import Site, basic
+from .conftest import Site, asking, basic
 from .servers import Server, gunicorn
+from .test_openrpc import check
 
 PUBLIC = {
     "articles.list",
@@ -206,6 +208,32 @@ def test_under_gunicorn(
     assert reply.status == status
     assert reply.json().get("error", {}).get("code") == code
     assert ("WWW-Authenticate" in reply.headers) == (status == 401)
+
+
+def test_a_json_rpc_client_from_pypi(server: Server) -> None:
+    """jsonrpclib-pelix, which labels its bodies as application/json-rpc."""
+    with jsonrpclib.ServerProxy(f"http://editor:editor@127.0.0.1:{server.port}/jsonrpc") as site:
+        assert site.articles.list(limit=2)["total"] >= 12
+        assert site.articles.to_markdown(1).startswith("# ")
+        assert site.site.version() == "1.0.0"
+        batch = jsonrpclib.MultiCall(site)
+        batch.articles.get(1)
+        batch.content_types.list()
+        article, types = batch()
+        assert (article["id"], len(types)) == (1, 3)
+        with pytest.raises(jsonrpclib.ProtocolError) as caught:
+            site.articles.get(999)
+        assert caught.value.args[0][:2] == (-32000, "Article 999 does not exist")
+        with pytest.raises(jsonrpclib.ProtocolError) as caught:
+            site.cache.rebuild()
+        assert caught.value.args[0][:2] == (-32601, "Method not found")
+
+
+def test_the_openrpc_document(garden: Site) -> None:
+    document = garden.rpc_post(asking("rpc.discover"), headers=ADMIN).get_json()["result"]
+    check(document)
+    names = {method["name"] for method in document["methods"]}
+    assert names == PUBLIC | FOR_EDITORS | FOR_ADMINS | {"site.version"}
 
 
 def test_gunicorn_says_where_the_site_is_and_what_to_try(server: Server) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import unquote
 
 from flask import Response, current_app, request, url_for
 
 from ..access import Caller
 from ..core import Core
-from ..settings import setting
+from ..settings import server_name, setting
 from ..strict_json import write
 from .responses import json_response, make_page, page_response
 from .rest import spell_error
@@ -46,22 +47,22 @@ def server_card(core: Core, caller: Caller) -> Response:
     return page_response(make_page(write(card)), core, caller, setting("LIST_MAX_AGE"), mimetype=CARD_TYPE)
 
 
-def server_name() -> str:
-    return str(setting("SERVER_NAME") or current_app.name)
-
-
 def _describe_blueprint(name: str, core: Core) -> dict[str, Any]:
     endpoints = {
+        "jsonrpc": "jsonrpc",
         "list": "list_tools",
         "describe": "describe_tool",
         "invoke": "invoke_tool",
         "serverCard": "server_card",
     }
+    urls = {role: url_for(f"{name}.{endpoint}", _external=True) for role, endpoint in endpoints.items()}
+    # A template in the manner of RFC 6570.
+    urls["tool"] = unquote(url_for(f"{name}.call_tool", name="{name}", _external=True))
     return {
         "name": name,
         "protocolVersions": [],
         "capabilities": {"tools": {}},
-        "endpoints": {role: url_for(f"{name}.{endpoint}", _external=True) for role, endpoint in endpoints.items()},
+        "endpoints": urls,
         "authentication": {"required": core.require_auth, "schemes": core.authenticator.schemes},
     }
 

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
+from urllib.parse import parse_qs
 
 from flask import request
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from .. import strict_json
-from ..errors import BodyTooLarge, UnreadableBody, UnsupportedMediaType
+from ..errors import BodyTooLarge, MissingParameter, ParseError, UnreadableBody, UnsupportedMediaType
 from ..settings import MAX_BODY, setting
 
 
-def read_json_body() -> Any:
+def read_json_body(mimetypes: Collection[str] = ("application/json",)) -> Any:
     """Read the body of the current request.
 
-    :raises UnsupportedMediaType: unless it is labelled as JSON: a form on any page can send the other types.
+    :param mimetypes: How it may be labelled.
+    :raises UnsupportedMediaType: unless it is labelled so: a form on any page can send the other types.
     :raises BodyTooLarge: at once for a declared length, while reading for a chunked body.
     :raises UnreadableBody: when the HTTP server cannot read it.
     :raises ParseError: when it is not strict JSON.
     """
-    if request.mimetype != "application/json":
+    if request.mimetype not in mimetypes:
         raise UnsupportedMediaType()
     limit = request.max_content_length = request.max_content_length or MAX_BODY
     try:
@@ -32,3 +35,19 @@ def read_json_body() -> Any:
     if request.content_length is None and len(body) >= limit:
         raise BodyTooLarge()  # werkzeug stops reading a chunked body at the limit, and says nothing
     return strict_json.read(body, max_depth=setting("MAX_DEPTH"))
+
+
+def read_json_query(name: str = "query") -> Any:
+    """Read a parameter of the current request's query string.
+
+    :raises MissingParameter: unless it is there exactly once.
+    :raises ParseError: when it is not strict JSON.
+    """
+    try:
+        # Not request.args, which puts a replacement character where the bytes are no UTF-8.
+        values = parse_qs(request.query_string.decode("ascii"), keep_blank_values=True, errors="strict").get(name, [])
+    except ValueError as error:
+        raise ParseError() from error
+    if len(values) != 1:
+        raise MissingParameter(name)
+    return strict_json.read(values[0], max_depth=setting("MAX_DEPTH"))

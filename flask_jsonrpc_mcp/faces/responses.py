@@ -10,6 +10,7 @@ from flask import Response, request
 from ..access import Caller
 from ..catalogue import Page
 from ..core import Core
+from ..errors import RpcError, VerbNotAllowed
 from ..strict_json import write
 
 JSON = "application/json"
@@ -20,6 +21,19 @@ def json_response(value: Any, status: int = 200, *, mimetype: str = JSON) -> Res
     response = Response(write(value), status, mimetype=mimetype)
     response.headers["Cache-Control"] = "no-store"
     return response
+
+
+def error_response(value: Any, error: RpcError, status: int) -> Response:
+    """Answer with an error that a face has spelled."""
+    response = json_response(value, status)
+    if isinstance(error, VerbNotAllowed):
+        response.headers["Allow"] = error.allowed
+    return response
+
+
+def no_content() -> Response:
+    """Answer that there is nothing to say."""
+    return Response(status=204, headers={"Cache-Control": "no-store"})
 
 
 def make_page(body: bytes) -> Page:

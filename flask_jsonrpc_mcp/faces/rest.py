@@ -18,7 +18,7 @@ from ..methods import Method
 from ..settings import setting
 from ..strict_json import write
 from .requests import read_json_body
-from .responses import json_response, make_page, page_response
+from .responses import error_response, json_response, make_page, page_response
 from .routes import ANY_VERB, Route
 
 FACE = "rest"
@@ -93,10 +93,10 @@ def spell_error(error: RpcError) -> Response:
         message = f"Tool execution failed: {message}"
     body: dict[str, Any] = {"code": error.slug, "message": message}
     if isinstance(error, InvalidParams):
-        body["errors"] = [problem.to_json() for problem in error.problems]
-    if error.data is not None:
+        body.update(error.data)
+    elif error.data is not None:
         body["data"] = error.data
-    return json_response({"error": body}, error.status)
+    return error_response({"error": body}, error, error.status)
 
 
 ROUTES = (

@@ -45,12 +45,15 @@ class Route:
                 check_browser()
                 response = self._serve(core, variables)
             except RpcError as error:
-                response = self._refuse(core, error)
+                response = self.spell_error(error)
             # The app's own callbacks run here too (a verify_password that calls sys.exit), hence BaseException.
             except BaseException as error:
                 fault = ServerFault(new_id())
                 log_unexpected(error, fault.error_id)
-                response = self._refuse(core, fault)
+                response = self.spell_error(fault)
+            if response.status_code == 401:
+                challenges = core.authenticator.challenges()
+                response.headers.extend([("WWW-Authenticate", challenge) for challenge in challenges])
             response.headers["X-Content-Type-Options"] = "nosniff"
             return response
 
@@ -64,14 +67,6 @@ class Route:
         if serve is None:
             raise VerbNotAllowed(self._allowed)
         return serve(core, Caller() if self.open else core.admit(), **variables)
-
-    def _refuse(self, core: Core, error: RpcError) -> Response:
-        response = self.spell_error(error)
-        if isinstance(error, VerbNotAllowed):
-            response.headers["Allow"] = error.allowed
-        if response.status_code == 401:
-            response.headers.extend([("WWW-Authenticate", challenge) for challenge in core.authenticator.challenges()])
-        return response
 
     @property
     def _allowed(self) -> list[str]:
