@@ -2,8 +2,22 @@
 
 from .access import Caller
 from .blueprint import McpBlueprint
+from .content import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent, ToolResult
 from .dispatcher import Call, method_called
 from .errors import RpcError
 from .methods import mcp_tool
 
-__all__ = ["Call", "Caller", "McpBlueprint", "RpcError", "mcp_tool", "method_called"]
+__all__ = [
+    "AudioContent",
+    "Call",
+    "Caller",
+    "EmbeddedResource",
+    "ImageContent",
+    "McpBlueprint",
+    "ResourceLink",
+    "RpcError",
+    "TextContent",
+    "ToolResult",
+    "mcp_tool",
+    "method_called",
+]

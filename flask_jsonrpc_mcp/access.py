@@ -8,6 +8,7 @@ must be right on every route; and every permission of a method is needed.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +30,7 @@ class Caller:
     :param name: The name to log; empty for an anonymous caller.
     :param scheme: How they signed in, in lower case; ``None`` for an anonymous caller.
     :param may_sign_in: Anonymous, and there is an auth object to sign in with.
+    :param principal: Who they are in one text, the same with every request; empty for an anonymous caller.
     """
 
     user: Any = None
@@ -36,6 +38,7 @@ class Caller:
     scheme: str | None = None
     permissions: frozenset[str] = field(default_factory=frozenset)
     may_sign_in: bool = False
+    principal: str = ""
 
     @property
     def anonymous(self) -> bool:
@@ -74,6 +77,11 @@ class Authenticator:
         """The request headers an answer depends on."""
         return list(dict.fromkeys(["Authorization", *(auth.header for auth in self._auths if auth.header)]))
 
+    @property
+    def tells_callers_apart(self) -> bool:
+        """Tell whether one caller may see something else than another."""
+        return bool(self._auths) or self.permissions_loader is not None
+
     def is_shareable(self, caller: Caller) -> bool:
         """Tell whether what this caller sees is what everyone without credentials sees."""
         return caller.anonymous and self.permissions_loader is None
@@ -87,29 +95,35 @@ class Authenticator:
 
         :raises Unauthorized: when there are credentials and they are wrong, malformed or of a scheme nobody asked for.
         """
-        auth = next((auth for auth in self._auths if _is_addressed(auth)), None)
-        if auth is None:
+        addressed = [auth for auth in self._auths if _is_addressed(auth)]
+        if len(addressed) > 1:
+            raise Unauthorized("Send credentials of one kind only")
+        if not addressed:
             if self._auths and request.headers.get("Authorization", "").strip():
                 raise Unauthorized()
             return Caller(permissions=self._permissions(None, None, None), may_sign_in=bool(self._auths))
+        [auth] = addressed
         credentials = auth.get_auth()
         if not _is_well_formed(auth, credentials):
             raise Unauthorized()
         user = auth.authenticate(credentials, auth.get_auth_password(credentials))
         if user is None or user is False:
             raise Unauthorized()
-        permissions = self._permissions(auth, user, credentials)
-        if user is True:
-            user = credentials.username
+        # Flask-HTTPAuth asks for the roles of the credentials when there is no user object.
+        role_holder = credentials if user is True else user
+        user = credentials.username if user is True else user
+        permissions = self._permissions(auth, user, role_holder)
         # Where Flask-HTTPAuth keeps it, so that auth.current_user() works in a method as in a view.
         g.flask_httpauth_user = user
-        return Caller(user, _name_of(user, credentials), auth.scheme.lower(), permissions)
+        scheme = auth.scheme.lower()
+        principal = f"{scheme}:{_identity_of(user, credentials)}"
+        return Caller(user, _name_of(user, credentials), scheme, permissions, principal=principal)
 
-    def _permissions(self, auth: HTTPAuth | None, user: Any, credentials: Authorization | None) -> frozenset[str]:
+    def _permissions(self, auth: HTTPAuth | None, user: Any, role_holder: Any) -> frozenset[str]:
         if self.permissions_loader is not None:
             granted = current_app.ensure_sync(self.permissions_loader)(user)
         elif auth is not None and auth.get_user_roles_callback is not None:
-            granted = auth.ensure_sync(auth.get_user_roles_callback)(credentials if user is True else user)
+            granted = auth.ensure_sync(auth.get_user_roles_callback)(role_holder)
         else:
             granted = None
         if granted is None:
@@ -146,12 +160,18 @@ def _is_text(value: str | None, *, ascii_only: bool = False) -> bool:
 
 
 def _name_of(user: Any, credentials: Authorization) -> str:
-    if credentials.username:
-        return str(credentials.username)
+    """The name to log."""
+    return str(credentials.username or _attribute_of(user, "username", "name", "id") or "token")
+
+
+def _identity_of(user: Any, credentials: Authorization) -> str:
+    """What tells this user from all others. Where the user object does not say, the token itself does."""
+    named = credentials.username or _attribute_of(user, "id", "username")
+    return named or "sha256:" + hashlib.sha256(str(credentials.token).encode()).hexdigest()
+
+
+def _attribute_of(user: Any, *names: str) -> str | None:
     if isinstance(user, str):
         return user
-    for attribute in ("username", "name", "id"):
-        value = getattr(user, attribute, None)
-        if isinstance(value, (str, int)):
-            return str(value)
-    return "token"
+    values = (getattr(user, name, None) for name in names)
+    return next((str(value) for value in values if isinstance(value, (str, int)) and value != ""), None)

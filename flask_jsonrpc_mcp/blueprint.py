@@ -17,17 +17,17 @@ from .access import Authenticator, PermissionsLoader
 from .catalogue import Catalogue
 from .core import Core
 from .dispatcher import Dispatcher
-from .faces import discovery, jsonrpc, rest
+from .faces import discovery, jsonrpc, mcp, rest
 from .faces.routes import Route
-from .methods import MethodOptions, Registry, make_method
-from .settings import set_defaults
+from .methods import MethodOptions, Registry, checked_permissions, make_method
+from .settings import NO_DOTS, PREFIX, set_defaults
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-ROUTES: tuple[Route, ...] = (*rest.ROUTES, *jsonrpc.ROUTES, *discovery.ROUTES)
+ROUTES: tuple[Route, ...] = (*mcp.ROUTES, *rest.ROUTES, *jsonrpc.ROUTES, *discovery.ROUTES)
 
 
 class McpBlueprint(Blueprint):
@@ -72,7 +72,7 @@ class McpBlueprint(Blueprint):
             dispatcher=Dispatcher(catalogue),
             authenticator=Authenticator(auth),
             require_auth=require_auth,
-            discover_access=frozenset(discover_access),
+            discover_access=checked_permissions("discover_access", discover_access),
         )
         for route in ROUTES:
             self.add_url_rule(
@@ -104,7 +104,7 @@ class McpBlueprint(Blueprint):
         :raises TypeError, ValueError: naming the function and the fix.
         """
         if callable(name):
-            return self.add_method(None, name)
+            return self.add_method(None, name, **options)
         return lambda func: self.add_method(name, func, **options)
 
     def add_method(self, name: str | None, func: F, **options: Unpack[MethodOptions]) -> F:
@@ -126,6 +126,8 @@ class McpBlueprint(Blueprint):
         """Take a place in an app that registers this blueprint."""
         app, name = state.app, f"{state.name_prefix}.{state.name}".lstrip(".")
         set_defaults(app)
+        if app.config[PREFIX + "TOOL_NAME_STYLE"] == NO_DOTS:
+            self.core.registry.use_aliases()
         blueprints: dict[str, Core] = app.extensions.setdefault(discovery.EXTENSION, {})
         blueprints[name] = self.core
         endpoints = {f"{name}.{route.endpoint}" for route in ROUTES}

@@ -1,7 +1,7 @@
 """What a caller may see of the registry: one name, or the tools page by page.
 
 Nothing here grows with the number of tools once a set of permissions has been seen: which tools it makes visible is
-remembered, and so is every page made of them.
+remembered, for the last few hundred sets, and so is every page made of them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .access import Caller
 from .errors import InvalidCursor, MethodNotFound, SignInRequired
 from .methods import Method, Registry
 
-MAX_LISTINGS = 64
+MAX_LISTINGS = 256
 
 _OFFSET = re.compile(rb"[0-9]{1,18}")
 
@@ -54,15 +54,22 @@ class Listing:
         return page
 
 
+@dataclass(frozen=True)
+class _Snapshot:
+    """What is remembered of one version of the registry, by the permissions that some method asks for."""
+
+    version: int
+    permissions: frozenset[str]
+    listings: dict[frozenset[str], Listing] = field(default_factory=dict)
+
+
 class Catalogue:
     """The registry as callers see it."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._lock = threading.Lock()
-        self._version = -1
-        self._mentioned: frozenset[str] = frozenset()
-        self._listings: dict[frozenset[str], Listing] = {}
+        self._snapshot = _Snapshot(-1, frozenset())
 
     def find(self, name: str, caller: Caller, *, tools_only: bool) -> Method:
         """Find a method by name.
@@ -80,24 +87,25 @@ class Catalogue:
 
     def tools_for(self, caller: Caller) -> Listing:
         """List the tools that a caller may use."""
-        if self._version != self._registry.version:
-            self._start_over()
-        key = caller.permissions & self._mentioned
-        listing = self._listings.get(key)
+        snapshot = self._current_snapshot()
+        permissions = caller.permissions & snapshot.permissions
+        listing = snapshot.listings.get(permissions)
         if listing is None:
-            listing = Listing(tuple(m for m in self._registry if m.tool is not None and m.access <= key))
+            visible = (m for m in self._registry if m.tool is not None and m.access <= permissions)
+            listing = Listing(tuple(visible))
             with self._lock:
-                if len(self._listings) >= MAX_LISTINGS:
-                    del self._listings[next(iter(self._listings))]
-                self._listings[key] = listing
+                if len(snapshot.listings) >= MAX_LISTINGS:
+                    del snapshot.listings[next(iter(snapshot.listings))]
+                snapshot.listings[permissions] = listing
         return listing
 
-    def _start_over(self) -> None:
-        with self._lock:
-            # The version first: a method added meanwhile makes the next look start over again.
-            self._version = self._registry.version
-            self._mentioned = frozenset().union(*(method.access for method in self._registry))
-            self._listings = {}
+    def _current_snapshot(self) -> _Snapshot:
+        snapshot, version = self._snapshot, self._registry.version
+        if snapshot.version != version:
+            # The version was read first: what is added from now on makes the next look begin again.
+            permissions = frozenset().union(*(method.access for method in self._registry))
+            snapshot = self._snapshot = _Snapshot(version, permissions)
+        return snapshot
 
 
 def encode_cursor(offset: int) -> str:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import AsyncGeneratorType, CoroutineType, GeneratorType
+from types import AsyncGeneratorType, CoroutineType
 from typing import Any
 
 from blinker import Namespace
@@ -18,7 +18,8 @@ from flask import current_app
 
 from .access import Caller
 from .catalogue import Catalogue
-from .errors import MAX_QUOTED, InternalError, RpcError, VerbNotAllowed, one_line
+from .content import as_tool_result, blocks_of
+from .errors import MAX_QUOTED, InternalError, MissingCapability, RpcError, VerbNotAllowed, one_line
 from .methods import Method
 from .strict_json import to_plain
 
@@ -43,6 +44,8 @@ class Call:
     :param face: Where it came in: ``rest``, ``jsonrpc``, ``mcp``.
     :param tools_only: Methods that are not marked for MCP do not exist here.
     :param read_only: Only methods that say they change nothing may run.
+    :param capabilities: What the client can do for a method: ``sampling``, ``elicitation``, ``roots``.
+    :param meta: What the client sent beside the call, such as the ``traceparent`` of OpenTelemetry.
     """
 
     name: str
@@ -51,7 +54,27 @@ class Call:
     face: str
     tools_only: bool = True
     read_only: bool = False
+    capabilities: frozenset[str] = frozenset()
+    meta: Mapping[str, Any] = field(default_factory=dict)
     id: str = field(default_factory=new_id)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a call gave, as plain JSON.
+
+    :param content: Content blocks, when the method returned some.
+    :param meta: What the client gets beside it.
+    """
+
+    value: Any
+    content: list[dict[str, Any]] | None = None
+    meta: Mapping[str, Any] | None = None
+
+    @property
+    def plain(self) -> Any:
+        """The result for faces that have no content blocks."""
+        return self.content if self.value is None and self.content is not None else self.value
 
 
 class Dispatcher:
@@ -60,8 +83,8 @@ class Dispatcher:
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
 
-    def invoke(self, call: Call) -> Any:
-        """Run a call inside the current Flask request and return its result as plain JSON.
+    def invoke(self, call: Call) -> Result:
+        """Run a call inside the current Flask request.
 
         :raises RpcError: for every failure; an `InternalError` for what nobody expected.
         """
@@ -71,16 +94,18 @@ class Dispatcher:
             method = self._catalogue.find(call.name, call.caller, tools_only=call.tools_only)
             if call.read_only and not method.read_only:
                 raise VerbNotAllowed(["POST"])
+            missing = method.requires - call.capabilities
+            if missing:
+                raise MissingCapability(missing)
             positional, named = method.params.bind(call.arguments)
-            result = _run(method, positional, named)
-            plain = to_plain(result) if method.output is None else method.output.dump_result(result)
+            result = _dump(method, _run(method, positional, named))
         # BaseException, because sys.exit() in a method must not end the worker, and every call in it.
         except BaseException as error:
             failure = _as_rpc_error(error, call.id)
             _report(call, method, failure, time.perf_counter() - started)
             raise failure from error.__cause__
         _report(call, method, None, time.perf_counter() - started)
-        return plain
+        return result
 
 
 def log_unexpected(error: BaseException, error_id: str) -> None:
@@ -92,11 +117,24 @@ def _run(method: Method, positional: Sequence[Any], named: Mapping[str, Any]) ->
     result = current_app.ensure_sync(method.func)(*positional, **named)
     if isinstance(result, CoroutineType):
         result = current_app.ensure_sync(_awaited)(result)
-    if isinstance(result, GeneratorType):
+    if isinstance(result, Iterator):
         return _buffered(method, list(result))
     if isinstance(result, AsyncGeneratorType):
         return _buffered(method, current_app.ensure_sync(_collected)(result))
     return result
+
+
+def _dump(method: Method, returned: Any) -> Result:
+    shown = as_tool_result(returned)
+    if shown is None:
+        return Result(_dump_value(method, returned))
+    content = blocks_of(shown) or None
+    value = None if shown.value is None and content is not None else _dump_value(method, shown.value)
+    return Result(value, content, None if shown.meta is None else to_plain(shown.meta))
+
+
+def _dump_value(method: Method, value: Any) -> Any:
+    return to_plain(value) if method.output is None else method.output.dump_result(value)
 
 
 async def _awaited(coroutine: CoroutineType[Any, Any, Any]) -> Any:
@@ -141,4 +179,8 @@ def _report(call: Call, method: Method | None, error: RpcError | None, duration:
     )
     if method_called.receivers:
         app = current_app._get_current_object()  # type: ignore[attr-defined]
-        method_called.send(app, call=call, method=method, outcome=outcome, duration=duration, error=error)
+        try:
+            method_called.send(app, call=call, method=method, outcome=outcome, duration=duration, error=error)
+        except Exception as failed:
+            # The call is over, whatever those who listen make of it.
+            log_unexpected(failed, call.id)

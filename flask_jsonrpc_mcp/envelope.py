@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .errors import InvalidRequest, RpcError
+from .strict_json import write
 
 VERSION = "2.0"
 MAX_BATCH = 100
@@ -44,6 +45,13 @@ class Response:
         if self.error is None:
             return {"jsonrpc": VERSION, "result": self.result, "id": self.id}
         return {"jsonrpc": VERSION, "error": spell_error(self.error), "id": self.id}
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A result that is JSON already."""
+
+    body: bytes
 
 
 Call = Callable[[Request], Any]
@@ -84,6 +92,19 @@ def read_request(item: Any) -> Request:
     if not isinstance(params, (dict, list)) or not _is_id(item.get("id")):
         raise InvalidRequest()
     return Request(item["method"], params, item.get("id"), wants_reply="id" in item)
+
+
+def write_response(response: Response, *, omit_null_id: bool = False) -> bytes:
+    """Spell a response as JSON.
+
+    :param omit_null_id: MCP leaves the id out where JSON-RPC has null.
+    """
+    if isinstance(response.result, Prepared):
+        return b'{"jsonrpc":"2.0","result":' + response.result.body + b',"id":' + write(response.id) + b"}"
+    spelled = response.to_json()
+    if omit_null_id and response.id is None:
+        del spelled["id"]
+    return write(spelled)
 
 
 def spell_error(error: RpcError) -> dict[str, Any]:

@@ -11,10 +11,17 @@
     │   ├── VerbNotAllowed      this path answers other HTTP methods
     │   ├── BodyTooLarge        the request body is over the limit
     │   ├── UnreadableBody      the body ended early or its framing is broken
-    │   └── UnsupportedMediaType
+    │   ├── UnsupportedMediaType
+    │   ├── HeaderMismatch      MCP: a header says something else than the body
+    │   ├── UnsupportedVersion  MCP: a protocol version we do not speak
+    │   ├── MalformedParams     MCP: the params of a protocol method are not what it takes
+    │   │   └── UnknownTool     MCP: no such tool, or none this caller may know of
+    │   ├── SessionMissing      MCP before 2026: the client has not been initialised
+    │   └── SessionNotFound     MCP before 2026: the session has ended or belongs to someone else
     ├── MethodNotFound          no such method, or none this caller may know of
     │   └── SignInRequired      the same, told to an anonymous caller who could sign in
     ├── InvalidParams           the arguments break the schema
+    ├── MissingCapability       the tool needs something of the client that it cannot do
     └── InternalError           anything unexpected in a method; the details are in the log under its id
         └── ServerFault         the same outside of a method, such as in a callback of the app
 
@@ -24,7 +31,7 @@ Only the class attributes below map one vocabulary to another; the faces read th
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,8 +44,9 @@ _CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]+")
 
 def one_line(text: str, limit: int = MAX_ERROR_TEXT) -> str:
     """Put a text on one line and cut it to ``limit`` characters."""
-    # Cut first: the text may be a megabyte long, and we need only its beginning.
-    line = _CONTROL_CHARACTERS.sub(" ", text[: limit + 1])
+    # Cut first: the text may be a megabyte long, and we need only its beginning. Half a surrogate pair, such as a
+    # file name can contain, has no form in an answer.
+    line = _CONTROL_CHARACTERS.sub(" ", text[: limit + 1].encode("utf-8", "replace").decode("utf-8"))
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
@@ -72,8 +80,12 @@ class RpcError(Exception):
     rpc_message: str | None = None
     """The text that JSON-RPC 2.0 has for the code, where it has one."""
 
+    # For subclasses of yours that forget to call this class's __init__.
+    message = default_message
+    data: Any = None
+
     def __init__(self, message: str | None = None, *, code: int | None = None, data: Any = None) -> None:
-        self.message = one_line(self.default_message if message is None else message)
+        self.message = one_line(self.default_message if message is None else str(message))
         if code is not None:
             self.code = code
         self.data = data
@@ -181,6 +193,58 @@ class UnsupportedMediaType(InvalidRequest):
     default_message = "Send the body with the header Content-Type: application/json"
 
 
+class HeaderMismatch(InvalidRequest):
+    """A header says something else than the body, or is missing."""
+
+    code = -32020
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"Header mismatch: {problem}")
+
+
+class UnsupportedVersion(InvalidRequest):
+    """A protocol version we do not speak."""
+
+    code = -32022
+
+    def __init__(self, requested: str, supported: Sequence[str]) -> None:
+        data = {"supported": list(supported), "requested": one_line(requested, MAX_QUOTED)}
+        super().__init__("Unsupported protocol version", data=data)
+
+
+class MalformedParams(InvalidRequest):
+    """The params of a protocol method are not what it takes."""
+
+    code = -32602
+    rpc_status = 200
+
+
+class UnknownTool(MalformedParams):
+    """No such tool, or none this caller may know of.
+
+    :param sign_in: An anonymous caller who could sign in; answered with a challenge.
+    """
+
+    def __init__(self, name: str, *, sign_in: bool) -> None:
+        super().__init__(f"Unknown tool: {one_line(name, MAX_QUOTED)}")
+        if sign_in:
+            self.status = self.rpc_status = 401
+
+
+class SessionMissing(InvalidRequest):
+    """The client has not been initialised."""
+
+    default_message = "Send initialize first, and the Mcp-Session-Id of its answer with everything after"
+
+
+class SessionNotFound(InvalidRequest):
+    """The session has ended, or belongs to someone else."""
+
+    status = 404
+    rpc_status = 404
+    default_message = "This session has ended; send initialize to begin another"
+
+
 class MethodNotFound(RpcError):
     """No such method, or none this caller may know of: the two look the same."""
 
@@ -215,6 +279,19 @@ class InvalidParams(RpcError):
         summary = "; ".join(str(problem) for problem in self.problems)
         data = {"errors": [problem.to_json() for problem in self.problems]}
         super().__init__(f"Invalid arguments: {summary}", data=data)
+
+
+class MissingCapability(RpcError):
+    """The tool needs something of the client that it cannot do, or has not said that it can."""
+
+    code = -32021
+    status = 400
+    slug = "missing_capability"
+
+    def __init__(self, missing: Iterable[str]) -> None:
+        names = sorted(missing)
+        data: dict[str, dict[str, object]] = {"requiredCapabilities": {name: {} for name in names}}
+        super().__init__(f"This tool needs a client with {', '.join(names)}", data=data)
 
 
 class InternalError(RpcError):

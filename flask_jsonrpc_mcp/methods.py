@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import inspect
+import itertools
 import re
 import unicodedata
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -22,11 +25,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")
 HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+CLIENT_FEATURES = ("elicitation", "roots", "sampling")
+"""What an MCP client can do for a method, as it says in its capabilities."""
+
 # These are paths of their own below /mcp/tools/.
 RESERVED_TOOL_NAMES = ("list", "describe", "invoke")
 
 _MARK = "__mcp_tool__"
-_WAITING = "__mcp_tool_waiting__"
+_PLACES = "__jsonrpc_methods__"
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,7 @@ class McpTool:
 
     title: str | None = None
     annotations: Mapping[str, Any] = field(default_factory=dict)
+    requires: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -49,6 +56,10 @@ class Method:
     access: frozenset[str]
     max_age: int | None = None
     tool: McpTool | None = None
+
+    @property
+    def requires(self) -> frozenset[str]:
+        return frozenset() if self.tool is None else self.tool.requires
 
     @property
     def read_only(self) -> bool:
@@ -75,11 +86,18 @@ class Method:
         return write(self.descriptor)
 
 
+def alias_of(name: str) -> str:
+    """Name a tool for clients that refuse dots in names."""
+    return name.replace(".", "_")
+
+
 class Registry:
     """The methods of one blueprint, in the order in which they were added."""
 
     def __init__(self) -> None:
         self._methods: dict[str, Method] = {}
+        self._aliases: dict[str, str] | None = None
+        self._versions = itertools.count(1)
         self.version = 0
 
     def __iter__(self) -> Iterator[Method]:
@@ -101,7 +119,35 @@ class Registry:
                 " give one of them another name"
             )
         self._set(method)
-        _await_mark(method.func, lambda tool: self._set(replace(self._methods[method.name], tool=tool)))
+        _remember_registration(method.func, self, method.name)
+
+    def use_aliases(self) -> None:
+        """Let every tool also be known by its alias, from now on.
+
+        :raises ValueError: when two tools would have the same.
+        """
+        self._aliases = {}
+        for method in self:
+            self._add_alias(method)
+
+    def name_of(self, alias: str) -> str:
+        """Find the name behind an alias; a name is its own."""
+        return alias if self._aliases is None else self._aliases.get(alias, alias)
+
+    def _add_alias(self, method: Method) -> None:
+        if self._aliases is None or method.tool is None:
+            return
+        alias = alias_of(method.name)
+        taken = self._aliases.setdefault(alias, method.name)
+        if taken != method.name:
+            raise ValueError(
+                f"{_spell(method.func)}: without dots, {method.name!r} and {taken!r} are both {alias!r};"
+                " rename one of them, or leave JSONRPC_MCP_TOOL_NAME_STYLE as it is"
+            )
+
+    def mark(self, name: str, tool: McpTool) -> None:
+        """Make a tool of a method."""
+        self._set(replace(self._methods[name], tool=tool))
 
     def _set(self, method: Method) -> None:
         if method.tool is not None and method.name in RESERVED_TOOL_NAMES:
@@ -109,8 +155,10 @@ class Registry:
                 f"{_spell(method.func)}: a tool cannot be called {method.name!r}, because /mcp/tools/{method.name}"
                 " is a path of its own; give the method another name"
             )
+        self._add_alias(method)
         self._methods[method.name] = method
-        self.version += 1
+        # After the method is there: whoever sees the new version sees it too.
+        self.version = next(self._versions)
 
 
 class MethodOptions(TypedDict, total=False):
@@ -135,16 +183,20 @@ def make_method(func: Callable[..., Any], name: str | None = None, **options: Un
                 f"a method has no option {unknown.pop()!r}; it has {', '.join(MethodOptions.__annotations__)}"
             )
         name = _checked_name(func, name)
-        return Method(
+        _check_async(func)
+        method = Method(
             name=name,
             func=func,
-            description=_checked_text("description", options.get("description") or inspect.getdoc(func) or name),
+            description=_checked_text("description", options.get("description") or _docstring(func) or name),
             params=compile_params(func, options.get("params")),
             output=compile_output(func, options.get("output")),
-            access=_checked_access(options.get("access", ())),
+            access=checked_permissions("access", options.get("access", ())),
             max_age=_checked_age(options.get("max_age")),
             tool=getattr(func, _MARK, None),
         )
+        # What cannot be spelled must fail now, not when all tools are listed.
+        _ = method.descriptor_json, method.params.mirrored
+        return method
     except (TypeError, ValueError) as error:
         raise type(error)(f"{_spell(func)}: {error}") from error
 
@@ -154,11 +206,18 @@ def mcp_tool(func: F, /) -> F: ...
 
 
 @overload
-def mcp_tool(*, title: str | None = None, annotations: Mapping[str, Any] | None = None) -> Callable[[F], F]: ...
+def mcp_tool(
+    *, title: str | None = None, annotations: Mapping[str, Any] | None = None, requires: Iterable[str] = ()
+) -> Callable[[F], F]: ...
 
 
 def mcp_tool(
-    func: F | None = None, /, *, title: str | None = None, annotations: Mapping[str, Any] | None = None
+    func: F | None = None,
+    /,
+    *,
+    title: str | None = None,
+    annotations: Mapping[str, Any] | None = None,
+    requires: Iterable[str] = (),
 ) -> F | Callable[[F], F]:
     """Mark a method for MCP: it is listed as a tool, and the REST face serves it too.
 
@@ -167,34 +226,55 @@ def mcp_tool(
     :param title: A name for people to read.
     :param annotations: Hints for clients, sent as they are; ``readOnlyHint``, ``destructiveHint``,
         ``idempotentHint`` and ``openWorldHint`` are true or false.
+    :param requires: What the tool cannot do without in a client: ``sampling``, ``elicitation``, ``roots``.
     """
+
+    if func is not None and not callable(func):
+        raise TypeError(f"@mcp_tool takes its options by name; write @mcp_tool(title={func!r})")
 
     def mark(func: F) -> F:
         try:
             tool = McpTool(
                 title=None if title is None else _checked_text("title", title),
                 annotations=_checked_annotations(annotations),
+                requires=_checked_features(requires),
             )
             setattr(func, _MARK, tool)
         except (TypeError, ValueError) as error:
             raise type(error)(f"{_spell(func)}: {error}") from error
         except AttributeError as error:
             raise TypeError(f"{_spell(func)} cannot be marked; write a function that calls it") from error
-        for notify in getattr(func, _WAITING, ()):
-            notify(tool)
+        for registry, name in _registrations_of(func):
+            registry.mark(name, tool)
         return func
 
     return mark if func is None else mark(func)
 
 
-def _await_mark(func: Callable[..., Any], notify: Callable[[McpTool], None]) -> None:
-    """Hear of an `@mcp_tool` that stands above `@rpc.method` and so is applied after it."""
-    waiting = getattr(func, _WAITING, None)
-    if waiting is not None:
-        waiting.append(notify)
-        return
+@dataclass(frozen=True)
+class _Registrations:
+    """Where a function was registered, to hear of an `@mcp_tool` that stands above `@rpc.method`.
+
+    :param func: Whose they are: ``functools.wraps`` copies attributes to other functions.
+    :param places: Registries and names; weakly, because an app factory may register a function many times.
+    """
+
+    func: Callable[..., Any]
+    places: list[tuple[weakref.ref[Registry], str]]
+
+
+def _registrations_of(func: Callable[..., Any]) -> list[tuple[Registry, str]]:
+    known: _Registrations | None = getattr(func, _PLACES, None)
+    if known is None or known.func is not func:
+        return []
+    places = [(reference(), name) for reference, name in known.places]
+    return [(registry, name) for registry, name in places if registry is not None]
+
+
+def _remember_registration(func: Callable[..., Any], registry: Registry, name: str) -> None:
+    places = [*_registrations_of(func), (registry, name)]
     try:
-        setattr(func, _WAITING, [notify])
+        setattr(func, _PLACES, _Registrations(func, [(weakref.ref(r), n) for r, n in places]))
     except AttributeError:
         pass  # a bound method or a built-in, which no decorator can mark later either
 
@@ -212,18 +292,32 @@ def _checked_name(func: Callable[..., Any], name: str | None) -> str:
         )
     if name.startswith("rpc."):
         raise ValueError(f"{name!r} cannot be a method's name; JSON-RPC keeps names that begin with 'rpc.' for itself")
-    if inspect.iscoroutinefunction(func) and importlib.util.find_spec("asgiref") is None:
-        raise TypeError("async functions need asgiref; install flask-jsonrpc-mcp[async]")
     return name
 
 
-def _checked_access(access: Iterable[str]) -> frozenset[str]:
-    if isinstance(access, str):
-        raise TypeError(f"access must be a list of permissions; write access=[{access!r}]")
-    permissions = frozenset(access)
-    if not all(isinstance(permission, str) and permission for permission in permissions):
-        raise TypeError("access must be a list of permissions, each a non-empty str")
-    return permissions
+def _check_async(func: Callable[..., Any]) -> None:
+    called = func if inspect.isroutine(func) else getattr(func, "__call__", func)  # noqa: B004
+    is_async = inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called)
+    if is_async and importlib.util.find_spec("asgiref") is None:
+        raise TypeError("async functions need asgiref; install flask-jsonrpc-mcp[async]")
+
+
+def _docstring(func: Callable[..., Any]) -> str | None:
+    while isinstance(func, functools.partial):
+        func = func.func
+    return inspect.getdoc(func)
+
+
+def checked_permissions(role: str, permissions: Iterable[str]) -> frozenset[str]:
+    """Read a list of permissions.
+
+    :raises TypeError: for anything else, above all for one permission that is not in a list.
+    """
+    if isinstance(permissions, str):
+        raise TypeError(f"{role} must be a list of permissions; write {role}=[{permissions!r}]")
+    if not isinstance(permissions, Iterable) or not all(isinstance(p, str) and p for p in permissions):
+        raise TypeError(f"{role} must be a list of permissions, each a non-empty str")
+    return frozenset(permissions)
 
 
 def _checked_age(max_age: int | None) -> int | None:
@@ -246,6 +340,12 @@ def _checked_annotations(annotations: Mapping[str, Any] | None) -> Mapping[str, 
         return dict(to_plain(annotations))
     except (TypeError, ValueError) as error:
         raise type(error)(f"annotations: {error}") from error
+
+
+def _checked_features(requires: Iterable[str]) -> frozenset[str]:
+    if isinstance(requires, str) or not set(requires) <= set(CLIENT_FEATURES):
+        raise ValueError(f"requires must be a list of {', '.join(CLIENT_FEATURES)}, not {requires!r}")
+    return frozenset(requires)
 
 
 def _checked_text(role: str, text: str) -> str:

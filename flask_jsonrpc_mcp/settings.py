@@ -8,11 +8,13 @@ from flask import current_app
 from flask.sansio.app import App
 
 from .envelope import MAX_BATCH
+from .origins import read_origin
 from .strict_json import MAX_DEPTH
 
 PREFIX = "JSONRPC_MCP_"
 
 GET_READ_ONLY, GET_ALL, GET_NONE = "read-only", "all", "none"
+AS_DECLARED, NO_DOTS = "as-declared", "no-dots"
 
 DEFAULTS: dict[str, Any] = {
     "SERVER_NAME": None,
@@ -25,6 +27,8 @@ DEFAULTS: dict[str, Any] = {
     "MAX_BATCH": MAX_BATCH,
     "LIST_MAX_AGE": 0,
     "GET_METHODS": GET_READ_ONLY,
+    "TOOL_NAME_STYLE": AS_DECLARED,
+    "SESSION_MAX_AGE": 24 * 60 * 60,
 }
 
 MAX_BODY = 4 * 1024 * 1024
@@ -38,15 +42,28 @@ def set_defaults(app: App) -> None:
     """
     for name, default in DEFAULTS.items():
         app.config.setdefault(PREFIX + name, default)
-    for name, least in (("PAGE_SIZE", 1), ("MAX_DEPTH", 2), ("MAX_BATCH", 0), ("LIST_MAX_AGE", 0)):
+    for name, least in (
+        ("PAGE_SIZE", 1),
+        ("MAX_DEPTH", 2),
+        ("MAX_BATCH", 0),
+        ("LIST_MAX_AGE", 0),
+        ("SESSION_MAX_AGE", 1),
+    ):
         value = app.config[PREFIX + name]
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
             raise ValueError(f"{PREFIX}{name} must be a whole number of at least {least}, not {value!r}")
-    if app.config[PREFIX + "GET_METHODS"] not in (GET_READ_ONLY, GET_ALL, GET_NONE):
-        raise ValueError(f"{PREFIX}GET_METHODS must be {GET_READ_ONLY!r}, {GET_ALL!r} or {GET_NONE!r}")
+    for name, choices in (
+        ("GET_METHODS", (GET_READ_ONLY, GET_ALL, GET_NONE)),
+        ("TOOL_NAME_STYLE", (AS_DECLARED, NO_DOTS)),
+    ):
+        if app.config[PREFIX + name] not in choices:
+            raise ValueError(f"{PREFIX}{name} must be one of {', '.join(map(repr, choices))}")
     for name in ("ALLOWED_ORIGINS", "ALLOWED_HOSTS"):
         if isinstance(app.config[PREFIX + name], str):
             raise ValueError(f"{PREFIX}{name} must be a list; write [{app.config[PREFIX + name]!r}]")
+    for origin in app.config[PREFIX + "ALLOWED_ORIGINS"]:
+        if read_origin(origin) is None:
+            raise ValueError(f"{PREFIX}ALLOWED_ORIGINS must be a list such as ['https://app.example'], not {origin!r}")
 
 
 def setting(name: str) -> Any:

@@ -9,6 +9,7 @@ from flask import Blueprint, Flask
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from flask_jsonrpc_mcp import McpBlueprint, mcp_tool
+from flask_jsonrpc_mcp.mcp.protocol import VERSIONS
 
 from .conftest import Site, make_app, make_auth
 
@@ -146,9 +147,10 @@ def test_well_known_tells_who_where_and_how() -> None:
         "servers": [
             {
                 "name": "mcp",
-                "protocolVersions": [],
+                "protocolVersions": list(VERSIONS),
                 "capabilities": {"tools": {}},
                 "endpoints": {
+                    "mcp": "http://localhost/mcp",
                     "jsonrpc": "http://localhost/jsonrpc",
                     "list": "http://localhost/mcp/tools/list",
                     "describe": "http://localhost/mcp/tools/describe",
@@ -189,5 +191,11 @@ def test_the_server_card() -> None:
         "version": "0.0.0",
         "title": "shop",
         "description": "Tools of shop",
-        "remotes": [],
+        "remotes": [
+            {
+                "type": "streamable-http",
+                "url": "http://www.site.example:8443/mcp",
+                "supportedProtocolVersions": list(VERSIONS),
+            }
+        ],
     }

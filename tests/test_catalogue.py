@@ -142,7 +142,7 @@ def test_what_is_remembered_is_bounded() -> None:
     for number in range(MAX_LISTINGS + 40):
         granted[:] = [f"p{number}"]
         assert site.names(headers=basic("reader")) == [f"t{number}"]
-    assert len(site.rpc.core.catalogue._listings) == MAX_LISTINGS
+    assert len(site.rpc.core.catalogue._snapshot.listings) == MAX_LISTINGS
 
 
 def test_permissions_nobody_asked_for_do_not_make_another_list() -> None:
@@ -151,4 +151,4 @@ def test_permissions_nobody_asked_for_do_not_make_another_list() -> None:
     numbers = iter(range(100))
     site.rpc.permissions_loader(lambda user: ["write", f"noise-{next(numbers)}"])
     assert [site.names() for _ in range(5)] == [["t"]] * 5
-    assert len(site.rpc.core.catalogue._listings) == 1
+    assert len(site.rpc.core.catalogue._snapshot.listings) == 1

@@ -15,10 +15,16 @@ from .conftest import Site
 def test_the_public_names() -> None:
     """Adding a public name is a decision."""
     assert sorted(flask_jsonrpc_mcp.__all__) == [
+        "AudioContent",
         "Call",
         "Caller",
+        "EmbeddedResource",
+        "ImageContent",
         "McpBlueprint",
+        "ResourceLink",
         "RpcError",
+        "TextContent",
+        "ToolResult",
         "mcp_tool",
         "method_called",
     ]

@@ -7,15 +7,16 @@ check of ``Host``. A page of another site sends its ``Origin``, and the browser 
 from __future__ import annotations
 
 import ipaddress
-from urllib.parse import urlsplit
 
-from flask import current_app, request
+from flask import Response, current_app, request
 from werkzeug.sansio.utils import host_is_trusted
 
 from ..errors import Forbidden
+from ..origins import read_origin
 from ..settings import PREFIX, setting
 
-_DEFAULT_PORTS = {"http": 80, "https": 443}
+EXPOSED_HEADERS = ("Mcp-Session-Id", "WWW-Authenticate", "ETag", "Retry-After")
+"""What a page's script may read besides the body."""
 
 
 def check_browser() -> None:
@@ -27,6 +28,23 @@ def check_browser() -> None:
     origin = request.headers.get("Origin")
     if origin is not None and not _is_own_origin(origin) and not _is_allowed_origin(origin):
         raise Forbidden(f"Origin not allowed: add it to {PREFIX}ALLOWED_ORIGINS to let its pages in")
+
+
+def permit_origin(response: Response) -> None:
+    """Let pages of the allowed origins read an answer, and send what MCP clients send. Nobody else is told anything."""
+    origin = request.headers.get("Origin")
+    if origin is None or not _is_allowed_origin(origin):
+        return
+    response.headers["Access-Control-Allow-Origin"] = origin
+    response.headers["Access-Control-Expose-Headers"] = ", ".join(EXPOSED_HEADERS)
+    response.vary.add("Origin")
+    asked = request.headers.get("Access-Control-Request-Headers")
+    if request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers:
+        response.headers["Access-Control-Allow-Methods"] = response.headers.get("Allow", "")
+        response.headers["Access-Control-Max-Age"] = "600"
+        if asked is not None:
+            # Whatever they ask for: names such as Mcp-Param-... are the app's own, and only allowed origins get here.
+            response.headers["Access-Control-Allow-Headers"] = asked
 
 
 def _check_host() -> None:
@@ -52,27 +70,18 @@ def _is_loopback(name: str) -> bool:
     if name.lower() == "localhost" or name.lower().endswith(".localhost"):
         return True
     try:
-        return ipaddress.ip_address(name).is_loopback
+        address = ipaddress.ip_address(name)
     except ValueError:
         return False
+    # A socket for both kinds of addresses shows an IPv4 peer as ::ffff:127.0.0.1.
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
 
 
 def _is_own_origin(origin: str) -> bool:
-    return _origin_parts(origin) == _origin_parts(f"{request.scheme}://{request.host}")
+    parts = read_origin(origin)
+    return parts is not None and parts == read_origin(f"{request.scheme}://{request.host}")
 
 
 def _is_allowed_origin(origin: str) -> bool:
-    parts = _origin_parts(origin)
-    return parts is not None and parts in {_origin_parts(allowed) for allowed in setting("ALLOWED_ORIGINS")}
-
-
-def _origin_parts(origin: str) -> tuple[str, str, int | None] | None:
-    """Split an origin into scheme, host and port; ``None`` for anything that is more, or less, than that."""
-    try:
-        url = urlsplit(origin.strip().lower())
-        port = url.port or _DEFAULT_PORTS.get(url.scheme)
-    except ValueError:
-        return None
-    if not url.hostname or url.path not in ("", "/") or url.query or url.fragment or "@" in url.netloc:
-        return None
-    return url.scheme, url.hostname, port
+    parts = read_origin(origin)
+    return parts is not None and parts in {read_origin(allowed) for allowed in setting("ALLOWED_ORIGINS")}

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from flask import Response, current_app, request, url_for
+from werkzeug.routing import BuildError
 
 from ..access import Caller
 from ..core import Core
+from ..mcp.protocol import VERSIONS
 from ..settings import server_name, setting
 from ..strict_json import write
-from .responses import json_response, make_page, page_response
-from .rest import spell_error
+from .responses import json_response, make_page, page_response, spell_error
 from .routes import Route
 
 EXTENSION = "jsonrpc_mcp"
@@ -28,13 +29,14 @@ def well_known(core: Core, caller: Caller) -> Response:
     document: dict[str, Any] = {"name": server_name(), "version": setting("SERVER_VERSION")}
     if setting("INSTRUCTIONS"):
         document["instructions"] = setting("INSTRUCTIONS")
-    document["servers"] = [_describe_blueprint(name, core) for name, core in blueprints.items()]
+    described = (_describe_blueprint(name, core) for name, core in blueprints.items())
+    document["servers"] = [server for server in described if server is not None]
     return json_response(document)
 
 
 def server_card(core: Core, caller: Caller) -> Response:
     """Tell the same facts as an MCP server card."""
-    host = request.host.partition(":")[0]
+    host = urlsplit(request.host_url).hostname or "localhost"
     card = {
         "$schema": CARD_SCHEMA,
         # The card wants a namespace in reverse-DNS order before the name.
@@ -42,25 +44,35 @@ def server_card(core: Core, caller: Caller) -> Response:
         "version": setting("SERVER_VERSION"),
         "title": server_name(),
         "description": setting("INSTRUCTIONS") or f"Tools of {server_name()}",
-        "remotes": [],
+        "remotes": [
+            {
+                "type": "streamable-http",
+                "url": url_for(".mcp", _external=True),
+                "supportedProtocolVersions": list(VERSIONS),
+            }
+        ],
     }
     return page_response(make_page(write(card)), core, caller, setting("LIST_MAX_AGE"), mimetype=CARD_TYPE)
 
 
-def _describe_blueprint(name: str, core: Core) -> dict[str, Any]:
+def _describe_blueprint(name: str, core: Core) -> dict[str, Any] | None:
     endpoints = {
+        "mcp": "mcp",
         "jsonrpc": "jsonrpc",
         "list": "list_tools",
         "describe": "describe_tool",
         "invoke": "invoke_tool",
         "serverCard": "server_card",
     }
-    urls = {role: url_for(f"{name}.{endpoint}", _external=True) for role, endpoint in endpoints.items()}
+    try:
+        urls = {role: url_for(f"{name}.{endpoint}", _external=True) for role, endpoint in endpoints.items()}
+    except BuildError:
+        return None  # its prefix has variables, so it is in as many places as these have values
     # A template in the manner of RFC 6570.
     urls["tool"] = unquote(url_for(f"{name}.call_tool", name="{name}", _external=True))
     return {
         "name": name,
-        "protocolVersions": [],
+        "protocolVersions": list(VERSIONS),
         "capabilities": {"tools": {}},
         "endpoints": urls,
         "authentication": {"required": core.require_auth, "schemes": core.authenticator.schemes},

@@ -81,7 +81,7 @@ class _Exchange:
             tools_only=self.tool is not None,
             read_only=self.by_get and setting("GET_METHODS") == GET_READ_ONLY,
         )
-        return self.core.dispatcher.invoke(call)
+        return self.core.dispatcher.invoke(call).plain
 
     def _discover(self) -> dict[str, Any]:
         self.core.require_discovery(self.caller)

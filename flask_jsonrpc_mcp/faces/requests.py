@@ -25,15 +25,19 @@ def read_json_body(mimetypes: Collection[str] = ("application/json",)) -> Any:
     """
     if request.mimetype not in mimetypes:
         raise UnsupportedMediaType()
-    limit = request.max_content_length = request.max_content_length or MAX_BODY
+    limit = request.max_content_length or MAX_BODY
+    # One more than the limit: werkzeug stops reading a chunked body there, and says nothing.
+    request.max_content_length = limit + 1
     try:
         body = request.get_data()
     except RequestEntityTooLarge as error:
         raise BodyTooLarge() from error
     except Exception as error:  # each HTTP server has exceptions of its own for bad framing
         raise UnreadableBody() from error
-    if request.content_length is None and len(body) >= limit:
-        raise BodyTooLarge()  # werkzeug stops reading a chunked body at the limit, and says nothing
+    if len(body) > limit:
+        raise BodyTooLarge()
+    if request.content_length is not None and len(body) != request.content_length:
+        raise UnreadableBody()  # gunicorn hands over what it got when the client goes away
     return strict_json.read(body, max_depth=setting("MAX_DEPTH"))
 
 

@@ -10,30 +10,42 @@ from flask import Response, request
 from ..access import Caller
 from ..catalogue import Page
 from ..core import Core
-from ..errors import RpcError, VerbNotAllowed
-from ..strict_json import write
+from ..errors import InvalidParams, RpcError, VerbNotAllowed
+from ..strict_json import to_plain, write
 
 JSON = "application/json"
 
 
 def json_response(value: Any, status: int = 200, *, mimetype: str = JSON) -> Response:
-    """Answer with a plain value, not to be stored by anyone."""
-    response = Response(write(value), status, mimetype=mimetype)
+    """Answer with a plain value, or with JSON already spelled, not to be stored by anyone."""
+    response = Response(value if isinstance(value, bytes) else write(value), status, mimetype=mimetype)
     response.headers["Cache-Control"] = "no-store"
     return response
 
 
 def error_response(value: Any, error: RpcError, status: int) -> Response:
-    """Answer with an error that a face has spelled."""
+    """Answer with an error that a face has spelled, as a value or as JSON already."""
     response = json_response(value, status)
     if isinstance(error, VerbNotAllowed):
         response.headers["Allow"] = error.allowed
     return response
 
 
-def no_content() -> Response:
+def spell_error(error: RpcError, message: str | None = None) -> Response:
+    """Answer with ``{"error": {"code", "message"}}``, and with every problem of the arguments."""
+    body: dict[str, Any] = {"code": error.slug, "message": error.message if message is None else message}
+    if isinstance(error, InvalidParams):
+        body.update(error.data)
+    elif error.data is not None:
+        body["data"] = to_plain(error.data)
+    return error_response({"error": body}, error, error.status)
+
+
+def no_content(status: int = 204) -> Response:
     """Answer that there is nothing to say."""
-    return Response(status=204, headers={"Cache-Control": "no-store"})
+    response = Response(status=status, headers={"Cache-Control": "no-store"})
+    del response.headers["Content-Type"]
+    return response
 
 
 def make_page(body: bytes) -> Page:

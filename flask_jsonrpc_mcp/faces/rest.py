@@ -13,12 +13,12 @@ from ..access import Caller
 from ..catalogue import Page, decode_cursor
 from ..core import Core
 from ..dispatcher import Call
-from ..errors import InvalidParams, MissingParameter, NoSuchPath, RpcError
+from ..errors import MissingParameter, NoSuchPath, RpcError
 from ..methods import Method
 from ..settings import setting
 from ..strict_json import write
 from .requests import read_json_body
-from .responses import error_response, json_response, make_page, page_response
+from .responses import json_response, make_page, page_response, spell_error
 from .routes import ANY_VERB, Route
 
 FACE = "rest"
@@ -78,25 +78,17 @@ def describe_tool(core: Core, caller: Caller) -> Response:
 
 def invoke_tool(core: Core, caller: Caller) -> Response:
     body = _load(_invoke_body, read_json_body())
-    result = core.dispatcher.invoke(Call(body["name"], body["arguments"], caller, FACE))
-    return json_response({"result": result})
+    try:
+        result = core.dispatcher.invoke(Call(body["name"], body["arguments"], caller, FACE))
+    except RpcError as error:
+        if error.slug == RpcError.slug:
+            return spell_error(error, f"Tool execution failed: {error.message}")
+        raise
+    return json_response({"result": result.plain})
 
 
 def nothing_here(core: Core, caller: Caller, rest: str) -> Response:
     raise NoSuchPath()
-
-
-def spell_error(error: RpcError) -> Response:
-    """Answer with ``{"error": {"code", "message"}}``, and with every problem of the arguments."""
-    message = error.message
-    if error.slug == RpcError.slug:
-        message = f"Tool execution failed: {message}"
-    body: dict[str, Any] = {"code": error.slug, "message": message}
-    if isinstance(error, InvalidParams):
-        body.update(error.data)
-    elif error.data is not None:
-        body["data"] = error.data
-    return error_response({"error": body}, error, error.status)
 
 
 ROUTES = (

@@ -5,6 +5,7 @@ As far as Flask is concerned our paths take every HTTP method, because the 405 t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,8 @@ from ..access import Caller
 from ..core import Core
 from ..dispatcher import log_unexpected, new_id
 from ..errors import RpcError, ServerFault, VerbNotAllowed
-from .browser_guard import check_browser
+from .browser_guard import check_browser, permit_origin
+from .responses import no_content
 
 ANY_VERB = "*"
 
@@ -39,34 +41,45 @@ class Route:
 
     def view_for(self, core: Core) -> Callable[..., Response]:
         """Make the function that Flask calls."""
+        own_variables = set(re.findall(r"<(?:\w+:)?(\w+)>", self.path))
 
         def view(**variables: Any) -> Response:
+            # The others belong to the blueprint's prefix, and to the methods, in request.view_args.
+            own = {name: value for name, value in variables.items() if name in own_variables}
             try:
-                check_browser()
-                response = self._serve(core, variables)
-            except RpcError as error:
-                response = self.spell_error(error)
+                response = self._answer(core, own)
             # The app's own callbacks run here too (a verify_password that calls sys.exit), hence BaseException.
             except BaseException as error:
                 fault = ServerFault(new_id())
                 log_unexpected(error, fault.error_id)
                 response = self.spell_error(fault)
-            if response.status_code == 401:
-                challenges = core.authenticator.challenges()
-                response.headers.extend([("WWW-Authenticate", challenge) for challenge in challenges])
+            permit_origin(response)
             response.headers["X-Content-Type-Options"] = "nosniff"
             return response
 
         return view
 
+    def _answer(self, core: Core, variables: Mapping[str, Any]) -> Response:
+        try:
+            check_browser()
+            response = self._serve(core, variables)
+        except RpcError as error:
+            response = self.spell_error(error)
+        if response.status_code == 401:
+            challenges = core.authenticator.challenges()
+            response.headers.extend([("WWW-Authenticate", challenge) for challenge in challenges])
+        return response
+
     def _serve(self, core: Core, variables: Mapping[str, Any]) -> Response:
-        if request.method == "OPTIONS":
-            return Response(status=204, headers={"Allow": ", ".join(self._allowed)})
         verb = "GET" if request.method == "HEAD" else request.method
         serve = self.views.get(verb) or self.views.get(ANY_VERB)
-        if serve is None:
+        if serve is not None:
+            return serve(core, Caller() if self.open else core.admit(), **variables)
+        if verb != "OPTIONS":
             raise VerbNotAllowed(self._allowed)
-        return serve(core, Caller() if self.open else core.admit(), **variables)
+        response = no_content()
+        response.headers["Allow"] = ", ".join(self._allowed)
+        return response
 
     @property
     def _allowed(self) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import marshmallow
@@ -12,6 +13,7 @@ import marshmallow
 from ..errors import InvalidParams, Problem
 from .hints import HintConverter, hints_of, loader_of, object_schema
 from .marshmallow_fields import as_schema, to_json_schema
+from .mirrored import MirroredArgument, find_mirrored
 from .problems import from_marshmallow, pointer
 from .shape import SchemaSpec, Shape
 from .validator import compile_validator
@@ -34,6 +36,11 @@ class Params:
     load: Callable[[Mapping[str, Any]], Any] = dict
     whole: bool = False
     reserved: frozenset[str] = field(default_factory=frozenset)
+
+    @cached_property
+    def mirrored(self) -> tuple[MirroredArgument, ...]:
+        """The arguments that HTTP clients repeat in headers."""
+        return find_mirrored(self.schema)
 
     @property
     def schema(self) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from jsonschema.protocols import Validator
 
+from ..content import is_content_hint
 from ..errors import Problem
 from ..strict_json import to_plain
 from .hints import HintConverter, hints_of
@@ -69,6 +70,8 @@ def compile_output(func: Callable[..., Any], spec: SchemaSpec | None) -> Shape |
 
 def _shape_of_return_hint(func: Callable[..., Any]) -> Shape | None:
     hint = hints_of(func).get("return", Any)
+    if is_content_hint(hint):
+        return None
     converter = HintConverter(output=True)
     try:
         converted = converter.stream(hint) or converter.convert(hint)

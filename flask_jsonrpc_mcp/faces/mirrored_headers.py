@@ -1,0 +1,82 @@
+"""The headers in which a modern MCP client repeats parts of its request, checked against the body.
+
+Proxies route and limit by these headers; a request whose body says something else would slip past them.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any
+
+from flask import request
+
+from ..errors import MAX_QUOTED, HeaderMismatch, one_line
+from ..schema.mirrored import MirroredArgument
+
+VERSION_HEADER = "MCP-Protocol-Version"
+METHOD_HEADER = "Mcp-Method"
+NAME_HEADER = "Mcp-Name"
+
+_SENTINEL_START, _SENTINEL_END = "=?base64?", "?="
+
+
+class MirroredHeaders:
+    """Checks the headers of the current request. Those sent twice arrive joined by a comma, and so do not match."""
+
+    def check_version(self, version: str) -> None:
+        self._check(VERSION_HEADER, _header(VERSION_HEADER), version)
+
+    def check_method(self, method: str) -> None:
+        self._check(METHOD_HEADER, _header(METHOD_HEADER), method)
+
+    def check_name(self, name: Any) -> None:
+        self._check(NAME_HEADER, _decoded(NAME_HEADER), name)
+
+    def check_arguments(self, mirrored: tuple[MirroredArgument, ...], arguments: Any) -> None:
+        for argument in mirrored:
+            value, header = argument.value_in(arguments), _decoded(argument.header)
+            if value is None and header is None:
+                continue
+            if header is None or not _says_the_same(header, value):
+                raise HeaderMismatch(f"{argument.header} does not say what the argument {argument.path[-1]!r} does")
+
+    def _check(self, name: str, header: str | None, value: Any) -> None:
+        if header is None:
+            raise HeaderMismatch(f"{name} is missing")
+        if header != value:
+            shown = one_line(str(value), MAX_QUOTED)
+            raise HeaderMismatch(f"{name} is {one_line(header, MAX_QUOTED)!r}, the body says {shown!r}")
+
+
+def _header(name: str) -> str | None:
+    value = request.headers.get(name)
+    # gunicorn strips the spaces around a value, other servers leave them.
+    return None if value is None else value.strip(" \t")
+
+
+def _decoded(name: str) -> str | None:
+    """Read a header that may be in base64, because its value has characters that headers have not."""
+    value = _header(name)
+    if value is None:
+        return None
+    if value.startswith(_SENTINEL_START) and value.endswith(_SENTINEL_END):
+        encoded = value[len(_SENTINEL_START) : -len(_SENTINEL_END)]
+        try:
+            return base64.b64decode(encoded, validate=True).decode("utf-8")
+        except (binascii.Error, ValueError) as error:
+            raise HeaderMismatch(f"{name} is not valid base64") from error
+    if not value.isascii() or not value.isprintable():
+        raise HeaderMismatch(f"{name} has characters that must be sent in base64")
+    return value
+
+
+def _says_the_same(header: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return header == ("true" if value else "false")
+    if isinstance(value, (int, float)):
+        try:
+            return float(header) == value
+        except (ValueError, OverflowError):
+            return False
+    return bool(header == value)

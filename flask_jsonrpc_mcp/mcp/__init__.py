@@ -1,0 +1,1 @@
+"""MCP without HTTP: versions, tools and their results, as both eras of the protocol spell them."""

@@ -1,0 +1,99 @@
+"""MCP 2026-07-28: every request stands for itself.
+
+Checks come in the order of the specification: what the request says of itself in ``_meta``, whether its headers say the
+same, whether we speak its version, whether there is such a method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from ..access import Caller
+from ..core import Core
+from ..envelope import Prepared, Request
+from ..errors import InvalidRequest, MalformedParams, MethodNotFound, UnsupportedVersion
+from ..schema.mirrored import MirroredArgument
+from ..settings import server_name, setting
+from . import protocol
+from .sessions import features_of
+from .tools import Session, call_tool, find_tool, list_tools
+
+DISCOVER = "server/discover"
+COMPLETE = {"resultType": "complete"}
+
+
+class Mirror(Protocol):
+    """Where a transport repeats parts of a request; each method raises `HeaderMismatch`."""
+
+    def check_version(self, version: str) -> None: ...
+
+    def check_method(self, method: str) -> None: ...
+
+    def check_name(self, name: Any) -> None: ...
+
+    def check_arguments(self, mirrored: tuple[MirroredArgument, ...], arguments: Any) -> None: ...
+
+
+def answer(core: Core, caller: Caller, request: Request, mirror: Mirror) -> Any:
+    """Answer a request."""
+    if not isinstance(request.params, Mapping):
+        raise InvalidRequest("params must be an object")
+    meta = request.params.get("_meta")
+    if not isinstance(meta, Mapping):
+        raise MalformedParams("params._meta is missing")
+    version, capabilities = meta.get(protocol.PROTOCOL_VERSION), meta.get(protocol.CLIENT_CAPABILITIES)
+    if not isinstance(version, str):
+        raise MalformedParams(f"params._meta must have {protocol.PROTOCOL_VERSION}")
+    if not isinstance(capabilities, Mapping):
+        raise MalformedParams(f"params._meta must have {protocol.CLIENT_CAPABILITIES}")
+    mirror.check_version(version)
+    if version != protocol.MODERN:
+        raise UnsupportedVersion(version, [protocol.MODERN])
+    mirror.check_method(request.method)
+    handle = METHODS.get(request.method)
+    if handle is None:
+        raise MethodNotFound(request.method)
+    return handle(Session(core, caller, version, features_of(capabilities), meta), request.params, mirror)
+
+
+def _discover(session: Session, params: Mapping[str, Any], mirror: Mirror) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        **COMPLETE,
+        "supportedVersions": [protocol.MODERN],
+        "capabilities": {"tools": {}},
+        **_caching(session),
+        "_meta": _identity(),
+    }
+    if setting("INSTRUCTIONS"):
+        result["instructions"] = setting("INSTRUCTIONS")
+    return result
+
+
+def _list_tools(session: Session, params: Mapping[str, Any], mirror: Mirror) -> Prepared:
+    return list_tools(session, params, {**COMPLETE, **_caching(session), "_meta": _identity()})
+
+
+def _call_tool(session: Session, params: Mapping[str, Any], mirror: Mirror) -> dict[str, Any]:
+    mirror.check_name(params.get("name"))
+    tool = find_tool(session, params)
+    mirror.check_arguments(tool.params.mirrored, params.get("arguments"))
+    result = call_tool(session, tool, params)
+    return {**COMPLETE, **result, "_meta": {**result.get("_meta", {}), **_identity()}}
+
+
+METHODS: dict[str, Callable[[Session, Mapping[str, Any], Mirror], Any]] = {
+    DISCOVER: _discover,
+    "tools/list": _list_tools,
+    "tools/call": _call_tool,
+}
+
+
+def _caching(session: Session) -> dict[str, Any]:
+    """For how long, and for whom, a result is good."""
+    scope = "private" if session.core.authenticator.tells_callers_apart else "public"
+    return {"ttlMs": setting("LIST_MAX_AGE") * 1000, "cacheScope": scope}
+
+
+def _identity() -> dict[str, Any]:
+    return {protocol.SERVER_INFO: {"name": server_name(), "version": setting("SERVER_VERSION")}}

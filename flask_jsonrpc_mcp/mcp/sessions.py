@@ -1,0 +1,79 @@
+"""Sessions without a session store, for clients from before 2026-07-28.
+
+The id of a session is a signed token with everything there is to know of it: the version that was agreed on, what the
+client can do, and whose it is. Every worker of every machine can check it, and none has to remember it. Having one
+proves nothing about who is calling: each request is authenticated by itself, and must be by the same caller.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from flask import current_app
+from itsdangerous import BadData, URLSafeTimedSerializer
+
+from ..access import Caller
+from ..errors import SessionNotFound
+from ..methods import CLIENT_FEATURES
+from ..settings import setting
+
+_WARNED = "jsonrpc_mcp_warned_of_no_secret_key"
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What client and server have agreed on."""
+
+    version: str
+    capabilities: frozenset[str]
+
+
+def are_possible() -> bool:
+    """Tell whether the app can sign. Without a key, clients are served without sessions, as the protocol allows."""
+    if current_app.secret_key:
+        return True
+    if _WARNED not in current_app.extensions:
+        current_app.extensions[_WARNED] = True
+        current_app.logger.warning(
+            "SECRET_KEY is not set, so MCP clients from before 2026-07-28 are served without sessions and tools cannot"
+            " know what these clients can do; set it, the same for all workers"
+        )
+    return False
+
+
+def mint(agreement: Agreement, caller: Caller, audience: str) -> str:
+    """Make the id of a session.
+
+    :param audience: The blueprint it is for.
+    """
+    content = [agreement.version, sorted(agreement.capabilities), caller.principal, audience, secrets.token_hex(8)]
+    return _serializer().dumps(content)
+
+
+def read(token: str, caller: Caller, audience: str) -> Agreement:
+    """Read the id of a session.
+
+    :raises SessionNotFound: when it was altered, has expired, or is someone else's.
+    """
+    try:
+        content = _serializer().loads(token, max_age=setting("SESSION_MAX_AGE"))
+    except BadData as error:
+        raise SessionNotFound() from error
+    version, capabilities, principal, intended, _ = content
+    if (principal, intended) != (caller.principal, audience):
+        raise SessionNotFound()
+    return Agreement(version, frozenset(capabilities))
+
+
+def features_of(capabilities: Mapping[str, Any]) -> frozenset[str]:
+    """Read what a client can do; only what we know of, so that nobody can make a session's id as long as they like."""
+    return frozenset(name for name in CLIENT_FEATURES if isinstance(capabilities.get(name), Mapping))
+
+
+def _serializer() -> URLSafeTimedSerializer:
+    # The newest key last: it signs, and the others are still believed.
+    keys = [*(current_app.config.get("SECRET_KEY_FALLBACKS") or []), current_app.secret_key]
+    return URLSafeTimedSerializer(keys, salt="flask-jsonrpc-mcp.session")

@@ -1,0 +1,137 @@
+"""How each protocol version spells tools and their results: one named rule per difference.
+
+What is declared here once would be refused, or read wrongly, by some client: a null cursor, an output schema or a
+structured result that is no object, a free-form annotation, a reference into ``$defs``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ..dispatcher import Result
+from ..methods import HINTS, Method, alias_of
+from ..settings import NO_DOTS
+from ..strict_json import write
+from . import protocol
+
+ANNOTATIONS_KEY = "flask-jsonrpc-mcp/annotations"
+"""Where in ``_meta`` the annotations are that MCP does not know."""
+
+MAX_INLINED = 32_768
+"""A schema that inlining would make longer than this many characters stays as it is."""
+
+_DEFINITIONS = "#/$defs/"
+
+
+def spell_tool(method: Method, version: str, name_style: str | None = None) -> dict[str, Any]:
+    """Describe a tool to a client of a version."""
+    described = dict(method.descriptor)
+    if name_style == NO_DOTS:
+        described["name"] = alias_of(method.name)
+    described["inputSchema"] = inline_references(method.params.schema)
+    described.pop("outputSchema", None)
+    if not protocol.has_structured_content(version):
+        described.pop("title", None)
+    elif method.output is not None:
+        schema = inline_references(method.output.schema)
+        described["outputSchema"] = wrap_schema(schema) if wraps(method, version) else schema
+    known, free = split_annotations(described.pop("annotations", {}))
+    if known and protocol.has_annotations(version):
+        described["annotations"] = known
+    if free and protocol.has_structured_content(version):
+        described["_meta"] = {ANNOTATIONS_KEY: free}
+    return described
+
+
+def spell_result(method: Method, result: Result, version: str) -> dict[str, Any]:
+    """Spell what a tool returned: as structured content, and as content that a model reads."""
+    spelled: dict[str, Any] = {}
+    if result.content is not None:
+        spelled["content"] = [downgrade_block(block, version) for block in result.content]
+    else:
+        spelled["content"] = [{"type": "text", "text": as_text(result.value)}]
+    has_value = result.content is None or result.value is not None
+    if has_value and protocol.has_structured_content(version):
+        wrapped = wraps(method, version) if method.output is not None else not isinstance(result.value, dict)
+        old = version != protocol.MODERN
+        spelled["structuredContent"] = {"result": result.value} if wrapped and old else result.value
+    spelled["isError"] = False
+    if result.meta is not None:
+        spelled["_meta"] = dict(result.meta)
+    return spelled
+
+
+def spell_failure(text: str) -> dict[str, Any]:
+    """Spell a failure of a tool: a result, because a model can read it and try again."""
+    return {"content": [{"type": "text", "text": text}], "isError": True}
+
+
+def split_annotations(annotations: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Tell the annotations that MCP knows from those that are an app's own."""
+    known = {name: value for name, value in annotations.items() if name in HINTS or name == "title"}
+    return known, {name: value for name, value in annotations.items() if name not in known}
+
+
+def wraps(method: Method, version: str) -> bool:
+    """Tell whether a version before 2026-07-28, which knows only objects, gets the result inside of one."""
+    return version != protocol.MODERN and method.output is not None and method.output.schema.get("type") != "object"
+
+
+def wrap_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Describe an object with the result inside; what references lead to stays at the root."""
+    outer = {name: schema[name] for name in ("$schema", "$defs", "definitions") if name in schema}
+    inner = {name: value for name, value in schema.items() if name not in outer}
+    return {"type": "object", "properties": {"result": inner}, "required": ["result"], **outer}
+
+
+def inline_references(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Put definitions in the place of references to them, because many clients read ``$ref`` badly.
+
+    The definitions stay where they are. A schema stays as it is when it is recursive, when it has another base
+    address inside, or when it would become too long.
+    """
+    definitions = schema.get("$defs")
+    if not definitions or "$id" in json.dumps(schema):
+        return dict(schema)
+    try:
+        inlined: dict[str, Any] = {
+            name: value if name == "$defs" else _inlined(value, definitions, ()) for name, value in schema.items()
+        }
+    except RecursionError:
+        return dict(schema)
+    return inlined if len(json.dumps(inlined)) <= MAX_INLINED else dict(schema)
+
+
+def downgrade_block(block: dict[str, Any], version: str) -> dict[str, Any]:
+    """Show content that a version does not know yet as a text."""
+    if block["type"] == "resource_link" and not protocol.has_structured_content(version):
+        return {"type": "text", "text": f"{block['name']}: {block['uri']}"}
+    if block["type"] == "audio" and not protocol.has_annotations(version):
+        return {"type": "text", "text": f"[audio of type {block['mimeType']}]"}
+    return block
+
+
+def as_text(value: Any) -> str:
+    """Show a value as text: a string as it is, anything else as JSON."""
+    return value if isinstance(value, str) else write(value).decode("utf-8")
+
+
+def _inlined(value: Any, definitions: Mapping[str, Any], open_names: tuple[str, ...]) -> Any:
+    if isinstance(value, list):
+        return [_inlined(item, definitions, open_names) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    reference = value.get("$ref")
+    if isinstance(reference, str) and reference.startswith(_DEFINITIONS):
+        name = reference.removeprefix(_DEFINITIONS)
+        if name in open_names:
+            raise RecursionError(f"{name} contains itself")
+        definition = definitions.get(name)
+        if isinstance(definition, Mapping):
+            # Not its anchor: there must be one of each in a schema.
+            body = {key: item for key, item in definition.items() if key != "$anchor"}
+            inner = _inlined(body, definitions, (*open_names, name))
+            return {**inner, **_inlined({k: v for k, v in value.items() if k != "$ref"}, definitions, open_names)}
+    return {key: _inlined(item, definitions, open_names) for key, item in value.items()}
