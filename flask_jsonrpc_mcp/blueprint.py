@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from flask import Blueprint
 from flask.blueprints import BlueprintSetupState
+from flask.sansio.app import App
 from flask_httpauth import HTTPAuth, MultiAuth
 
 from .access import Authenticator, PermissionsLoader
@@ -141,6 +142,24 @@ class McpBlueprint(Blueprint):
                 provide_automatic_options=False,
             )
             endpoints.add(well_known.endpoint)
-        for rule in app.url_map.iter_rules():
-            if rule.endpoint in endpoints:
-                rule.methods = None  # any: see faces/routes.py
+        _claim(app, endpoints)
+
+
+def _claim(app: App, endpoints: set[str]) -> None:
+    """Let our rules match every HTTP method (see `faces.routes`), and see that nobody else has their places.
+
+    :raises ValueError: when another blueprint of ours is there already.
+    """
+    places: dict[tuple[str, str | None, str | None], str] = {}
+    for rule in app.url_map.iter_rules():
+        place = (rule.rule, rule.subdomain, rule.host)
+        if rule.endpoint in endpoints:
+            rule.methods = None
+            taken = places.get(place)
+            if taken is not None and taken.rpartition(".")[2] == rule.endpoint.rpartition(".")[2]:
+                raise ValueError(
+                    f"blueprints {taken.rpartition('.')[0]!r} and {rule.endpoint.rpartition('.')[0]!r} are both at"
+                    f" {rule.rule}; give one of them a url_prefix"
+                )
+        else:
+            places[place] = rule.endpoint

@@ -34,4 +34,5 @@ def worker() -> int:
 
 
 app = Flask(__name__)
+app.secret_key = "the same for all workers"
 app.register_blueprint(rpc)

@@ -12,7 +12,7 @@ import pytest
 from flask import g, request
 from flask_httpauth import HTTPBasicAuth, HTTPDigestAuth, HTTPTokenAuth, MultiAuth
 
-from flask_jsonrpc_mcp import McpBlueprint
+from flask_jsonrpc_mcp import McpBlueprint, RpcError
 
 from .conftest import PERMISSIONS, Site, basic, make_auth
 
@@ -361,6 +361,38 @@ def test_a_failing_verify_callback_is_a_500_that_tells_nothing(failure: BaseExce
     assert response.status_code == 500
     assert response.get_json()["error"]["code"] == "internal_error"
     assert b"secret" not in response.data
+
+
+def test_credentials_of_two_kinds_at_once_are_refused() -> None:
+    site = site_with(MultiAuth(make_auth(), make_token_auth(header="X-API-Key")))
+    assert site.list_tools(headers={**basic("writer"), "X-API-Key": "admin-token"}).status_code == 401
+
+
+def test_a_loader_gets_the_name_where_there_is_no_user_object() -> None:
+    auth = HTTPBasicAuth()
+    auth.verify_password(lambda username, password: True)
+    site = site_with(auth)
+    site.rpc.permissions_loader(lambda user: ["write"] if user == "ada" else [])
+    assert site.names(headers=basic("ada")) == ["public", "whoami"]
+    assert site.names(headers=basic("bob")) == ["public"]
+
+
+def test_an_expected_failure_of_a_callback_is_not_one_of_a_tool() -> None:
+    auth = HTTPBasicAuth()
+
+    @auth.verify_password
+    def verify(username: str, password: str) -> None:
+        raise RpcError("The directory is closed")
+
+    response = Site(McpBlueprint(auth=auth)).list_tools(headers=basic("ada"))
+    assert response.get_json()["error"]["message"] == "The directory is closed"
+
+
+def test_a_challenge_that_cannot_be_made_is_a_500_in_json() -> None:
+    """Digest keeps its nonce in the session, which needs a SECRET_KEY."""
+    site = Site(McpBlueprint(auth=HTTPDigestAuth(), require_auth=True))
+    response = site.list_tools()
+    assert (response.status_code, response.get_json()["error"]["code"]) == (500, "internal_error")
 
 
 def test_identities_never_mix_between_threads(guarded_site: Site) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from flask import Blueprint, Flask
+from flask import Blueprint, Flask, request
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from flask_jsonrpc_mcp import McpBlueprint, mcp_tool
@@ -74,6 +74,20 @@ def test_the_same_blueprint_twice_in_one_app() -> None:
     assert names(app) == names(app, "/again") == ["mcp.hello"]
 
 
+def test_two_blueprints_cannot_be_in_one_place() -> None:
+    with pytest.raises(ValueError, match=r"blueprints 'a' and 'b' are both at /.*; give one of them a url_prefix"):
+        make_app(blueprint("a"), blueprint("b"))
+
+
+def test_a_prefix_may_have_variables() -> None:
+    rpc = McpBlueprint(url_prefix="/<tenant>")
+    rpc.add_method("whose", mcp_tool(lambda: (request.view_args or {})["tenant"]))
+    app = make_app(rpc)
+    invoke = {"name": "whose", "arguments": {}}
+    assert app.test_client().post("/acme/mcp/tools/invoke", json=invoke).get_json() == {"result": "acme"}
+    assert well_known(app)["servers"] == []
+
+
 def test_inside_another_blueprint() -> None:
     app, parent = Flask("site"), Blueprint("parent", __name__, url_prefix="/parent")
     parent.register_blueprint(blueprint())
@@ -112,6 +126,11 @@ def test_an_app_factory() -> None:
         ("MAX_BATCH", -1),
         ("GET_METHODS", "some"),
         ("ALLOWED_ORIGINS", "https://a.example"),
+        ("ALLOWED_ORIGINS", ["a.example"]),
+        ("ALLOWED_ORIGINS", ["*"]),
+        ("ALLOWED_ORIGINS", ["https://a.example/path"]),
+        ("TOOL_NAME_STYLE", "pretty"),
+        ("SESSION_MAX_AGE", 0),
         ("ALLOWED_HOSTS", "a.example"),
     ],
 )
@@ -179,6 +198,11 @@ def test_well_known_respects_script_name_and_proxies() -> None:
     forwarded = {"X-Forwarded-Proto": "https", "X-Forwarded-Host": "site.example", "X-Forwarded-Prefix": "/p"}
     server = well_known(app, headers=forwarded)["servers"][0]
     assert server["endpoints"]["invoke"] == "https://site.example/p/api/mcp/tools/invoke"
+
+
+def test_the_server_card_of_an_address() -> None:
+    card = make_app(blueprint()).test_client().get("/mcp/server-card", headers={"Host": "[::1]:8000"}).get_json()
+    assert card["name"] == "::1/site"
 
 
 def test_the_server_card() -> None:

@@ -86,6 +86,17 @@ def test_names_that_only_look_like_it(site: Site, host: str) -> None:
     assert status(site, {"Host": host}) == 403
 
 
+def test_this_machine_on_a_socket_for_both_kinds_of_addresses(site: Site) -> None:
+    peer = {"REMOTE_ADDR": "::ffff:127.0.0.1"}
+    assert status(site, {"Host": "evil.example"}, environ_overrides=peer) == 403
+    assert status(site, {"Host": "localhost"}, environ_overrides=peer) == 200
+
+
+def test_a_host_that_is_none_has_no_pages_of_its_own(site: Site) -> None:
+    peer = {"REMOTE_ADDR": "192.0.2.7"}
+    assert status(site, {"Host": "x:99999", "Origin": "null"}, environ_overrides=peer) == 403
+
+
 def test_callers_from_elsewhere_may_use_any_name(site: Site) -> None:
     assert status(site, {"Host": "site.example"}, environ_overrides={"REMOTE_ADDR": "192.0.2.7"}) == 200
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from flask_jsonrpc_mcp import McpBlueprint, mcp_tool
-from flask_jsonrpc_mcp.catalogue import MAX_LISTINGS, decode_cursor, encode_cursor
+from flask_jsonrpc_mcp import Caller, McpBlueprint, mcp_tool
+from flask_jsonrpc_mcp.catalogue import MAX_LISTINGS, Catalogue, decode_cursor, encode_cursor
 from flask_jsonrpc_mcp.errors import InvalidCursor
 
 from .conftest import Site, basic, make_auth
@@ -152,3 +154,22 @@ def test_permissions_nobody_asked_for_do_not_make_another_list() -> None:
     site.rpc.permissions_loader(lambda user: ["write", f"noise-{next(numbers)}"])
     assert [site.names() for _ in range(5)] == [["t"]] * 5
     assert len(site.rpc.core.catalogue._snapshot.listings) == 1
+
+
+def test_tools_added_while_others_list_are_never_lost() -> None:
+    """A list made from the old registry must not be remembered for the new one."""
+    for _ in range(20):
+        site = Site(McpBlueprint())
+        catalogue, caller, done = site.rpc.core.catalogue, Caller(), threading.Event()
+
+        def look(catalogue: Catalogue = catalogue, caller: Caller = caller, done: threading.Event = done) -> None:
+            while not done.is_set():
+                catalogue.tools_for(caller)
+
+        with ThreadPoolExecutor(4) as pool:
+            for _ in range(4):
+                pool.submit(look)
+            for number in range(20):
+                site.tool(lambda: None, name=f"t{number}")
+            done.set()
+        assert len(catalogue.tools_for(caller).tools) == 20

@@ -297,6 +297,36 @@ def test_a_signal_tells_of_every_call() -> None:
     assert [h.error is None for h in heard] == [True, False, False, False]
 
 
+def test_a_listener_that_fails_does_not_change_the_answer(caplog: pytest.LogCaptureFixture) -> None:
+    site = Site(McpBlueprint())
+    site.tool(lambda: "done", name="f")
+
+    def listen(sender: Flask, **facts: Any) -> None:
+        raise RuntimeError("the audit is down")
+
+    with method_called.connected_to(listen, site.app):
+        assert site.invoke("f", {}).get_json() == {"result": "done"}
+    assert "unexpected failure" in caplog.text
+
+
+class Forgetful(RpcError):
+    def __init__(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (Forgetful(), "Server error"),
+        (RpcError(ValueError("bad")), "bad"),  # type: ignore[arg-type]
+        (RpcError("file \udcff missing"), "file ? missing"),
+    ],
+    ids=repr,
+)
+def test_an_rpc_error_in_any_state_is_answered(site: Site, error: RpcError, message: str) -> None:
+    site.tool(raising(error), name="f")
+    assert failure(site.invoke("f", {})) == f"Tool execution failed: {message}"
+
+
 def test_one_log_line_per_call_that_nobody_can_forge(caplog: pytest.LogCaptureFixture) -> None:
     site = Site(McpBlueprint(auth=make_auth()))
     site.tool(

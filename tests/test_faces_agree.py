@@ -11,13 +11,14 @@ import pytest
 from flask_jsonrpc_mcp import McpBlueprint, RpcError, mcp_tool
 
 from .conftest import Site, asking, basic, make_auth
+from .mcp_messages import LegacyClient, ModernClient
 
 Outcome = tuple[str, Any]
 
 
 @pytest.fixture(scope="module")
 def site() -> Site:
-    site = Site(McpBlueprint(auth=make_auth()))
+    site = Site(McpBlueprint(auth=make_auth()), SECRET_KEY="key")
     read = mcp_tool(annotations={"readOnlyHint": True})
 
     @site.rpc.method("repeat")
@@ -97,12 +98,41 @@ def by_own_url_get(site: Site, name: str, arguments: Any, headers: dict[str, str
     return spoken(site.rpc_get(asking(name, arguments), f"/mcp/tools/{name}", headers=headers))
 
 
+def in_mcp(client: ModernClient | LegacyClient, name: str, arguments: Any) -> Outcome:
+    """What an MCP reply says; problems and failures are texts that a model reads."""
+    response = client.call(name, arguments)
+    body = response.get_json()
+    if "error" in body:
+        assert body["error"]["code"] == -32602
+        return ("sign in" if response.status_code == 401 else "absent"), None
+    result = body["result"]
+    if not result["isError"]:
+        value = result["structuredContent"]
+        wrapped = isinstance(client, LegacyClient) and isinstance(value, dict) and set(value) == {"result"}
+        return "ok", value["result"] if wrapped else value
+    text = result["content"][0]["text"]
+    if text.startswith("Invalid arguments: "):
+        problems = [problem.split(": ", 1) for problem in text.removeprefix("Invalid arguments: ").split("; ")]
+        return "invalid", [{"path": path, "message": message} for path, message in problems]
+    return ("broken", None) if text.startswith("Internal error") else ("failed", text)
+
+
+def by_mcp_modern(site: Site, name: str, arguments: Any, headers: dict[str, str]) -> Outcome:
+    return in_mcp(ModernClient(site.client, headers), name, arguments)
+
+
+def by_mcp_legacy(site: Site, name: str, arguments: Any, headers: dict[str, str]) -> Outcome:
+    return in_mcp(LegacyClient(site.client, headers=headers), name, arguments)
+
+
 FACES: list[Callable[[Site, str, Any, dict[str, str]], Outcome]] = [
     by_rest,
     by_jsonrpc_post,
     by_jsonrpc_get,
     by_own_url_post,
     by_own_url_get,
+    by_mcp_modern,
+    by_mcp_legacy,
 ]
 
 CALLS: list[tuple[str, Any, str | None, Outcome]] = [

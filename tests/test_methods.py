@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import gc
 from typing import Any
 
 import pytest
@@ -206,7 +208,7 @@ def test_a_description_a_person_could_not_see_raises(text: str) -> None:
         McpBlueprint().add_method("f", func, description=text)
 
 
-@pytest.mark.parametrize("access", ["write", [1], [""], [None]])
+@pytest.mark.parametrize("access", ["write", [1], [""], [None], None])
 def test_access_must_be_a_list_of_permissions(access: Any) -> None:
     with pytest.raises(TypeError, match="access must be a list of permissions"):
         McpBlueprint().add_method("f", func, access=access)
@@ -221,6 +223,86 @@ def test_max_age_must_be_whole_seconds(age: Any) -> None:
 def test_an_option_that_does_not_exist_raises() -> None:
     with pytest.raises(TypeError, match=r"func\(\): a method has no option 'permission'; it has description, params"):
         McpBlueprint().add_method("f", func, permission=["write"])  # type: ignore[call-arg]
+
+
+def test_the_decorator_called_with_a_function_keeps_its_options() -> None:
+    site = Site(McpBlueprint())
+
+    @mcp_tool
+    def wipe() -> None: ...
+
+    site.rpc.method(wipe, access=["admin"])  # type: ignore[call-overload]
+    assert site.names() == []
+    assert site.invoke("wipe", {}).status_code == 404
+
+
+def test_marking_a_wrapper_leaves_what_it_wraps_alone() -> None:
+    """``functools.wraps`` copies the attributes of a function, and what is known of it must not go along."""
+    site = Site(McpBlueprint())
+
+    @site.rpc.method("private")
+    def private() -> str:
+        return "private"
+
+    @site.rpc.method("wrapper")
+    @mcp_tool
+    @functools.wraps(private)
+    def wrapper() -> str:
+        return "wrapped"
+
+    assert site.names() == ["wrapper"]
+    assert site.invoke("private", {}).status_code == 404
+
+
+def test_a_mark_goes_through_a_decorator_that_wraps() -> None:
+    site = Site(McpBlueprint())
+
+    def twice(func: Any) -> Any:
+        @functools.wraps(func)
+        def inner(*args: Any, **kwargs: Any) -> Any:
+            return func(*args, **kwargs) * 2
+
+        return inner
+
+    @site.rpc.method("doubled")
+    @twice
+    @mcp_tool(title="Doubled")
+    def number(n: int) -> int:
+        return n
+
+    assert site.invoke("doubled", {"n": 2}).get_json() == {"result": 4}
+    assert site.describe("doubled").get_json()["tool"]["title"] == "Doubled"
+
+
+def test_an_app_factory_leaves_nothing_behind_on_a_function() -> None:
+    def shared() -> None: ...
+
+    for _ in range(50):
+        McpBlueprint().add_method("shared", shared)
+    gc.collect()
+    McpBlueprint().add_method("shared", shared)
+    assert len(vars(shared)["__jsonrpc_methods__"].places) <= 2
+
+
+def test_a_title_must_be_given_by_name() -> None:
+    with pytest.raises(TypeError, match=r"write @mcp_tool\(title='Create'\)"):
+        mcp_tool("Create")  # type: ignore[call-overload]
+
+
+def test_a_partial_is_described_by_its_function() -> None:
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    site = Site(McpBlueprint())
+    site.tool(functools.partial(add, b=1), name="increment")
+    assert site.describe("increment").get_json()["tool"]["description"] == "Add two numbers."
+
+
+@pytest.mark.parametrize("permissions", ["see tools", None, [5]])
+def test_discover_access_must_be_a_list_of_permissions(permissions: Any) -> None:
+    with pytest.raises(TypeError, match="discover_access must be a list of permissions"):
+        McpBlueprint(discover_access=permissions)
 
 
 def test_what_cannot_be_marked_says_so() -> None:

@@ -217,7 +217,7 @@ def test_options_tells_what_is_allowed(adder: Site) -> None:
     assert (response.status_code, response.headers["Allow"]) == (204, "OPTIONS, POST")
 
 
-@pytest.mark.parametrize("verb", ["GET", "POST", "PATCH", "BREW"])
+@pytest.mark.parametrize("verb", ["GET", "POST", "PATCH", "BREW", "OPTIONS"])
 @pytest.mark.parametrize("path", ["/mcp/nothing", "/mcp/tools/a/b", "/mcp/list/"])
 def test_a_path_below_ours_with_nothing_behind_it_is_404_in_json(adder: Site, path: str, verb: str) -> None:
     response = adder.client.open(path, method=verb)
