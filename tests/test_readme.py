@@ -38,7 +38,7 @@ BLOCKS = read_blocks()
 
 def test_there_are_blocks_of_every_kind() -> None:
     """Were the pattern to miss them, nothing below would be tested."""
-    assert {block.language for block in BLOCKS} == {"python", "sh", "json", "nginx"}
+    assert {block.language for block in BLOCKS} == {"python", "sh", "json", "nginx", "text"}
     assert BLOCKS[0].language == "python"
 
 
