@@ -24,10 +24,10 @@ _OFFSET = re.compile(rb"[0-9]{1,18}")
 
 @dataclass(frozen=True)
 class Page:
-    """A page as it goes over the wire, and its ETag."""
+    """A page as it goes over the wire, and its ETag where it is served with one."""
 
     body: bytes
-    etag: str
+    etag: str = ""
 
 
 MakePage = Callable[[tuple[Method, ...], str | None], Page]

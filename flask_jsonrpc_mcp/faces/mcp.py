@@ -11,7 +11,7 @@ from flask import request
 
 from ..access import Caller
 from ..core import Core
-from ..envelope import Request, Response, answer_one, write_response
+from ..envelope import Request, Response, answer_one, read_request, write_response
 from ..errors import InvalidRequest, RpcError, SessionMissing
 from ..mcp import legacy, modern, protocol, sessions
 from ..mcp.tools import Session
@@ -79,17 +79,11 @@ class _Legacy:
         return no_content(202) if reply is None else _respond(reply, lambda error: error.rpc_status)
 
     def _initialize(self, payload: Any) -> HttpResponse:
-        agreements = []
-
-        def call(asked: Request) -> Any:
-            _require_id(asked)
-            agreements.append(legacy.agree(asked))
-            return legacy.welcome(agreements[0])
-
-        reply = answer_one(payload, call) or Response(None, error=InvalidRequest("initialize needs an id"))
+        reply = answer_one(payload, _welcome) or Response(None, error=InvalidRequest("initialize needs an id"))
         response = _respond(reply, lambda error: error.rpc_status)
-        if agreements and sessions.are_possible():
-            response.headers[SESSION_HEADER] = sessions.mint(agreements[0], self.caller, _audience())
+        if reply.error is None and sessions.are_possible():
+            agreement = legacy.agree(read_request(payload))
+            response.headers[SESSION_HEADER] = sessions.mint(agreement, self.caller, _audience())
         return response
 
     def _agreement(self) -> sessions.Agreement:
@@ -129,6 +123,11 @@ class _Legacy:
             return legacy.answer(session, asked)
 
         return answer_one(item, call)
+
+
+def _welcome(asked: Request) -> dict[str, Any]:
+    _require_id(asked)
+    return legacy.welcome(legacy.agree(asked))
 
 
 def _respond(reply: Response, status_of: Callable[[RpcError], int]) -> HttpResponse:

@@ -47,14 +47,15 @@ def list_tools(session: Session, params: Mapping[str, Any], extra: Mapping[str, 
     style = setting("TOOL_NAME_STYLE")
 
     def make(tools: tuple[Method, ...], next_cursor: str | None) -> Page:
-        page: dict[str, Any] = {**extra, "tools": [spell_tool(tool, session.version, style) for tool in tools]}
+        page: dict[str, Any] = {"tools": [spell_tool(tool, session.version, style) for tool in tools]}
         if next_cursor is not None:
             page["nextCursor"] = next_cursor  # left out at the end: clients take null for a cursor
-        return Page(write(page), etag="")
+        return Page(write(page))
 
     listing = session.core.catalogue.tools_for(session.caller)
-    spelling = f"{FACE} {session.version} {style} {sorted(extra.items(), key=str)}"
-    return Prepared(listing.page(spelling, offset, setting("PAGE_SIZE"), make).body)
+    page = listing.page(f"{FACE} {session.version} {style}", offset, setting("PAGE_SIZE"), make)
+    # The page is remembered, what an app's settings add to it is not: several apps may share a blueprint.
+    return Prepared(page.body[:-1] + b"," + write(extra)[1:] if extra else page.body)
 
 
 def find_tool(session: Session, params: Mapping[str, Any]) -> Method:
