@@ -5,7 +5,7 @@ from .blueprint import McpBlueprint
 from .content import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent, ToolResult
 from .dispatcher import Call, method_called
 from .errors import RpcError
-from .methods import mcp_tool
+from .marks import mcp_tool
 
 __all__ = [
     "AudioContent",

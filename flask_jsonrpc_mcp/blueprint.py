@@ -17,10 +17,12 @@ from flask_httpauth import HTTPAuth, MultiAuth
 from .access import Authenticator, PermissionsLoader
 from .catalogue import Catalogue
 from .core import Core
+from .declarations import checked_permissions
 from .dispatcher import Dispatcher
 from .faces import discovery, jsonrpc, mcp, rest
 from .faces.routes import Route
-from .methods import MethodOptions, Registry, checked_permissions, make_method
+from .methods import MethodOptions, make_method
+from .registry import Registry
 from .settings import NO_DOTS, PREFIX, set_defaults
 
 if TYPE_CHECKING:

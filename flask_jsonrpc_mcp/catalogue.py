@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 
 from .access import Caller
 from .errors import InvalidCursor, MethodNotFound, SignInRequired
-from .methods import Method, Registry
+from .methods import Method
+from .registry import Registry
 
 MAX_LISTINGS = 256
 

@@ -8,7 +8,7 @@ from .access import Authenticator, Caller
 from .catalogue import Catalogue
 from .dispatcher import Dispatcher
 from .errors import Forbidden, Unauthorized
-from .methods import Registry
+from .registry import Registry
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from flask import current_app
 from itsdangerous import BadData, URLSafeTimedSerializer
 
 from ..access import Caller
+from ..declarations import CLIENT_FEATURES
 from ..errors import SessionNotFound
-from ..methods import CLIENT_FEATURES
 from ..settings import setting
 
 _WARNED = "jsonrpc_mcp_warned_of_no_secret_key"

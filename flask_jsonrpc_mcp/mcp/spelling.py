@@ -10,8 +10,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from ..declarations import HINTS
 from ..dispatcher import Result
-from ..methods import HINTS, Method, alias_of
+from ..methods import Method
+from ..registry import alias_of
 from ..settings import NO_DOTS
 from ..strict_json import write
 from . import protocol

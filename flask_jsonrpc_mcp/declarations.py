@@ -1,0 +1,114 @@
+"""What a developer may say of a method and its tool: checked when the module is imported, each mistake with its fix."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import inspect
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from .strict_json import to_plain
+
+NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")
+HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+CLIENT_FEATURES = ("elicitation", "roots", "sampling")
+"""What an MCP client can do for a method, as it says in its capabilities."""
+
+
+@contextmanager
+def naming(func: Callable[..., Any]) -> Iterator[None]:
+    """Put the name of the function before what is wrong with it."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{spell(func)}: {error}") from error
+
+
+def spell(func: Callable[..., Any]) -> str:
+    """Name a function for a person who looks for it."""
+    return f"{getattr(func, '__qualname__', None) or repr(func)}()"
+
+
+def checked_name(func: Callable[..., Any], name: str | None) -> str:
+    if name is None:
+        name = getattr(func, "__name__", None)
+        if name is None:
+            raise TypeError("has no name of its own; pass one")
+    if not isinstance(name, str):
+        raise TypeError(f"a method's name must be a str, not {type(name).__name__}")
+    if not NAME.fullmatch(name):
+        raise ValueError(
+            f"{name!r} cannot be a method's name; use 1 to 128 of the letters A-Z and a-z, digits, '.', '_' and '-'"
+        )
+    if name.startswith("rpc."):
+        raise ValueError(f"{name!r} cannot be a method's name; JSON-RPC keeps names that begin with 'rpc.' for itself")
+    return name
+
+
+def checked_description(func: Callable[..., Any], description: str | None, name: str) -> str:
+    """The description, else the docstring, else the name: it is never empty."""
+    described = func
+    while isinstance(described, functools.partial):
+        described = described.func
+    return checked_text("description", description or inspect.getdoc(described) or name)
+
+
+def checked_text(role: str, text: str) -> str:
+    """Refuse characters that a model would read and a person would not see."""
+    if not isinstance(text, str):
+        raise TypeError(f"{role} must be a str, not {type(text).__name__}")
+    if text.isprintable():
+        return text
+    hidden = next((c for c in text if unicodedata.category(c) in ("Cc", "Cf", "Cs") and c not in "\n\t\u200d"), None)
+    if hidden is not None:
+        raise ValueError(f"{role} has the invisible character U+{ord(hidden):04X}; remove it")
+    return text
+
+
+def checked_permissions(role: str, permissions: Iterable[str]) -> frozenset[str]:
+    if isinstance(permissions, str):
+        raise TypeError(f"{role} must be a list of permissions; write {role}=[{permissions!r}]")
+    listed = list(permissions) if isinstance(permissions, Iterable) else [None]
+    if not all(isinstance(permission, str) and permission for permission in listed):
+        raise TypeError(f"{role} must be a list of permissions, each a non-empty str")
+    return frozenset(listed)
+
+
+def checked_age(max_age: int | None) -> int | None:
+    if max_age is not None and (not isinstance(max_age, int) or isinstance(max_age, bool) or max_age < 0):
+        raise ValueError(f"max_age must be a number of whole seconds, not {max_age!r}")
+    return max_age
+
+
+def checked_annotations(annotations: Mapping[str, Any] | None) -> dict[str, Any]:
+    if annotations is None:
+        return {}
+    if not isinstance(annotations, Mapping):
+        kind = type(annotations).__name__
+        raise TypeError(f"annotations must be a dict such as {{'readOnlyHint': True}}, not {kind}")
+    for hint in HINTS:
+        if not isinstance(annotations.get(hint, False), bool):
+            raise TypeError(f"annotation {hint!r} must be True or False, not {annotations[hint]!r}")
+    try:
+        return dict(to_plain(annotations))
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"annotations: {error}") from error
+
+
+def checked_features(requires: Iterable[str]) -> frozenset[str]:
+    features = frozenset([requires] if isinstance(requires, str) else requires)
+    if isinstance(requires, str) or not features <= set(CLIENT_FEATURES):
+        raise ValueError(f"requires must be a list of {', '.join(CLIENT_FEATURES)}, not {requires!r}")
+    return features
+
+
+def check_async(func: Callable[..., Any]) -> None:
+    called = func if inspect.isroutine(func) else type(func).__call__
+    is_async = inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called)
+    if is_async and importlib.util.find_spec("asgiref") is None:
+        raise TypeError("async functions need asgiref; install flask-jsonrpc-mcp[async]")

@@ -1,0 +1,113 @@
+"""`mcp_tool`, which marks a function and leaves it as it is, and how a registry hears of marks that come late."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar, overload
+
+from .declarations import checked_annotations, checked_features, checked_text, naming, spell
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_MARK = "__mcp_tool__"
+_PLACES = "__jsonrpc_methods__"
+
+
+@dataclass(frozen=True)
+class McpTool:
+    """What `mcp_tool` adds to a method."""
+
+    title: str | None = None
+    annotations: Mapping[str, Any] = field(default_factory=dict)
+    requires: frozenset[str] = frozenset()
+
+
+class Markable(Protocol):
+    """Where functions are registered by name, and can become tools later."""
+
+    def mark(self, name: str, tool: McpTool) -> None: ...
+
+
+@overload
+def mcp_tool(func: F, /) -> F: ...
+
+
+@overload
+def mcp_tool(
+    *, title: str | None = None, annotations: Mapping[str, Any] | None = None, requires: Iterable[str] = ()
+) -> Callable[[F], F]: ...
+
+
+def mcp_tool(
+    func: F | None = None,
+    /,
+    *,
+    title: str | None = None,
+    annotations: Mapping[str, Any] | None = None,
+    requires: Iterable[str] = (),
+) -> F | Callable[[F], F]:
+    """Mark a method for MCP: it is listed as a tool, and the REST face serves it too.
+
+    Goes above or below ``@rpc.method(...)``, with or without parentheses, and returns the very function it got.
+
+    :param title: A name for people to read.
+    :param annotations: Hints for clients, sent as they are; ``readOnlyHint``, ``destructiveHint``,
+        ``idempotentHint`` and ``openWorldHint`` are true or false.
+    :param requires: What the tool cannot do without in a client: ``sampling``, ``elicitation``, ``roots``.
+    """
+    if func is not None and not callable(func):
+        raise TypeError(f"@mcp_tool takes its options by name; write @mcp_tool(title={func!r})")
+
+    def mark(func: F) -> F:
+        with naming(func):
+            tool = McpTool(
+                title=None if title is None else checked_text("title", title),
+                annotations=checked_annotations(annotations),
+                requires=checked_features(requires),
+            )
+        try:
+            setattr(func, _MARK, tool)
+        except AttributeError as error:
+            raise TypeError(f"{spell(func)} cannot be marked; write a function that calls it") from error
+        for registry, name in _registrations_of(func):
+            registry.mark(name, tool)
+        return func
+
+    return mark if func is None else mark(func)
+
+
+def mark_of(func: Callable[..., Any]) -> McpTool | None:
+    """Read the mark of a function, or of the one that it wraps."""
+    mark: McpTool | None = getattr(func, _MARK, None)
+    return mark
+
+
+def remember_registration(func: Callable[..., Any], registry: Markable, name: str) -> None:
+    """Let a registry hear of an `@mcp_tool` that stands above `@rpc.method`, and so is applied after it."""
+    places = [*_registrations_of(func), (registry, name)]
+    try:
+        setattr(func, _PLACES, _Registrations(func, [(weakref.ref(r), n) for r, n in places]))
+    except AttributeError:
+        pass  # a bound method or a built-in, which no decorator can mark later either
+
+
+@dataclass(frozen=True)
+class _Registrations:
+    """Where a function was registered.
+
+    :param func: Whose they are: ``functools.wraps`` copies attributes to other functions.
+    :param places: Registries and names; weakly, because an app factory may register a function many times.
+    """
+
+    func: Callable[..., Any]
+    places: list[tuple[weakref.ref[Markable], str]]
+
+
+def _registrations_of(func: Callable[..., Any]) -> list[tuple[Markable, str]]:
+    known: _Registrations | None = getattr(func, _PLACES, None)
+    if known is None or known.func is not func:
+        return []
+    places = [(reference(), name) for reference, name in known.places]
+    return [(registry, name) for registry, name in places if registry is not None]
