@@ -30,7 +30,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from ..errors import InvalidParams, Problem
 from ..strict_json import to_plain
 from . import formats
-from .definitions import Definitions, described, nullable
+from .definitions import Definitions, described, nullable, object_schema
 from .problems import pointer
 from .validator import compile_validator
 
@@ -64,10 +64,7 @@ _SCALARS: dict[Any, Converted] = {
     datetime.time: Converted({"type": "string", "format": "time"}, formats.parse_time),
     datetime.datetime: Converted({"type": "string", "format": "date-time"}, formats.parse_datetime),
     uuid.UUID: Converted({"type": "string", "format": "uuid"}, formats.parse_uuid),
-    Decimal: Converted(
-        {"anyOf": [{"type": "string", "pattern": formats.DECIMAL_PATTERN}, {"type": "number"}]},
-        formats.parse_decimal,
-    ),
+    Decimal: Converted(formats.DECIMAL, formats.parse_decimal),
 }
 
 
@@ -232,7 +229,7 @@ class HintConverter:
                 members[field.name] = self.with_default(hints[field.name], field.default)
             else:
                 members[field.name] = self.convert(hints[field.name])
-        schema = object_schema({name: member.schema for name, member in members.items()}, required)
+        schema = object_schema({name: member.schema for name, member in members.items()}, required, closed=True)
         load_members = loader_of(members)
 
         def load(value: Any) -> Any:
@@ -248,10 +245,10 @@ class HintConverter:
         hints = typing.get_type_hints(kind, include_extras=True)
         members = {name: self.convert(hint) for name, hint in hints.items()}
         required = [name for name in hints if name in kind.__required_keys__]  # type: ignore[attr-defined]
-        schema = object_schema({name: member.schema for name, member in members.items()}, required)
-        if self.output:
-            # A dict with more members still is that TypedDict.
-            del schema["additionalProperties"]
+        # A dict with more members still is that TypedDict.
+        schema = object_schema(
+            {name: member.schema for name, member in members.items()}, required, closed=not self.output
+        )
         return Converted(schema, loader_of(members))
 
 
@@ -264,15 +261,6 @@ def hints_of(func: Callable[..., Any]) -> dict[str, Any]:
         return typing.get_type_hints(described, include_extras=True)
     except NameError as error:
         raise TypeError(f"the hint {error.name!r} is not a name of the function's module; define it there") from error
-
-
-def object_schema(properties: dict[str, Any], required: Sequence[str]) -> dict[str, Any]:
-    """Spell an object with these members and no others."""
-    schema: dict[str, Any] = {"type": "object", "properties": properties}
-    if required:
-        schema["required"] = list(required)
-    schema["additionalProperties"] = False
-    return schema
 
 
 def loader_of(members: Mapping[str, Converted]) -> Callable[[Mapping[str, Any]], dict[str, Any]]:

@@ -10,8 +10,9 @@ from typing import Any
 import marshmallow
 
 from ..errors import InvalidParams, Problem
-from .hints import HintConverter, hints_of, loader_of, object_schema
-from .marshmallow_fields import as_schema, to_json_schema
+from .definitions import object_schema
+from .hints import HintConverter, hints_of, loader_of
+from .marshmallow_fields import as_schema, may_be_missing, to_json_schema
 from .problems import from_marshmallow, pointer
 from .shape import SchemaSpec, Shape
 from .validator import compile_validator
@@ -95,7 +96,7 @@ def _from_hints(func: Callable[..., Any]) -> Params:
             raise TypeError(
                 f"parameter {parameter.name!r}: {error}; change the hint, or describe the arguments with params="
             ) from error
-    schema = object_schema({name: member.schema for name, member in members.items()}, required)
+    schema = object_schema({name: member.schema for name, member in members.items()}, required, closed=True)
     schema = converter.definitions.attach(schema)
     return Params(Shape(schema, compile_validator(schema, ours=True)), loader_of(members))
 
@@ -112,7 +113,8 @@ def _from_marshmallow(func: Callable[..., Any], schema: marshmallow.Schema) -> P
             raise InvalidParams(from_marshmallow(error.messages)) from error
 
     taken = {
-        field.attribute or name: field.required or field.load_default is not marshmallow.missing
+        field.attribute or name: not may_be_missing(schema.partial, name)
+        and (field.required or field.load_default is not marshmallow.missing)
         for name, field in schema.load_fields.items()
     }
     shape = Shape(spelled, compile_validator(spelled, ours=True))
