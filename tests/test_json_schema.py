@@ -50,6 +50,18 @@ def test_unknown_arguments_are_refused_beside_composed_schemas() -> None:
     assert call(c=1) == {""}
 
 
+@pytest.mark.parametrize("dialect", [DRAFT_4, DRAFT_7])
+def test_older_dialects_refuse_unknown_arguments_beside_composed_schemas(dialect: str) -> None:
+    """They have no ``unevaluatedProperties``."""
+    schema = {"$schema": dialect, "allOf": [{"properties": {"a": {"type": "integer"}}}], "properties": {"b": {}}}
+    call = Taking(lambda a=1, b=2: [a, b], params=schema, output={})
+    assert call(a=3) == [3, 2]
+    assert call(a="x") == {"/a"}
+    assert call(c=1) == {"/c"}
+    with pytest.raises(ValueError, match=r"ignores everything beside \$ref"):
+        Taking(lambda a=1: a, params={"$schema": dialect, "$ref": "#/definitions/d", "definitions": {"d": {}}})
+
+
 def test_a_function_that_takes_any_name_may_have_an_open_schema() -> None:
     call = taking({"properties": {"a": {"type": "integer"}}})
     assert call.schema == {"type": "object", "properties": {"a": {"type": "integer"}}}
@@ -116,6 +128,7 @@ def test_an_older_dialect_is_used_when_the_schema_names_it() -> None:
         ({"properties": {"a": {"$dynamicRef": "http://example.com/a"}}}, "nothing is ever fetched"),
         ({"properties": {"a": {"$ref": "#/x-a/b"}}, "x-a": {"b": {"$ref": "http://example.com"}}}, "nothing is ever"),
         ({"properties": {"a": {"$ref": "#/x-a/b"}}, "x-a": {"b": {"type": "text"}}}, "not a valid JSON Schema"),
+        ({"properties": {"a": {"examples": [object()]}}}, "object has no form in JSON"),
         ("title: string", "params must be a JSON Schema dict"),
     ],
     ids=str,
@@ -261,6 +274,28 @@ def test_an_answer_never_repeats_a_large_value() -> None:
     assert response.status_code == 400
     assert len(response.data) < 16 * 1024
     assert len(response.get_json()["error"]["errors"]) == 20
+
+
+@pytest.mark.parametrize("letter", ["n", "\U0001f600", '"', "\\"])
+def test_unknown_names_are_reported_within_bounds(letter: str) -> None:
+    call = Taking(lambda: None, params={}, output={})
+    response = call.site.invoke("under-test", {f"{number}" + letter * 300: 1 for number in range(1000)})
+    assert response.status_code == 400
+    assert response.get_json()["error"]["errors"]
+    assert len(response.data) < 16 * 1024
+
+
+def test_a_long_path_is_reported_within_bounds() -> None:
+    deep: dict[str, Any] = {"": 1}
+    for _ in range(50):
+        deep = {"\U0001f600" * 200: deep}
+    call = taking({"properties": {"a": {"$ref": "#/$defs/deep"}}, "$defs": {"deep": DEEP}})
+    response = call.site.invoke("under-test", {"a": deep})
+    assert response.status_code == 400
+    assert len(response.data) < 16 * 1024
+
+
+DEEP: dict[str, Any] = {"type": "object", "additionalProperties": {"$ref": "#/$defs/deep"}}
 
 
 def test_what_the_validator_cannot_compute_is_the_callers_mistake() -> None:
