@@ -23,6 +23,8 @@ from .errors import ParseError
 MAX_DEPTH = 64
 # Deeper than any request may be, shallow enough for every later walk over the value.
 MAX_RESULT_DEPTH = 128
+# More than any float has, and few enough to spell 1E+999999 nowhere.
+MAX_DECIMAL_DIGITS = 400
 
 # A string literal, also one that never ends: a closed pattern would be tried again at every later quote.
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
@@ -102,13 +104,21 @@ def _scalar_or_record(value: Any, depth: int) -> Any:
         return to_plain(float(value), depth)
     if isinstance(value, (datetime.date, datetime.time)):
         return value.isoformat()
-    if isinstance(value, (uuid.UUID, Decimal)):
-        if isinstance(value, Decimal) and not value.is_finite():
-            raise ValueError("NaN and infinity have no form in JSON")
+    if isinstance(value, uuid.UUID):
         return str(value)
+    if isinstance(value, Decimal):
+        return _decimal(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: to_plain(getattr(value, field.name), depth - 1) for field in dataclasses.fields(value)}
     raise TypeError(f"{type(value).__name__} has no form in JSON")
+
+
+def _decimal(value: Decimal) -> str:
+    if not value.is_finite():
+        raise ValueError("NaN and infinity have no form in JSON")
+    if max(abs(value.adjusted()), -int(value.as_tuple().exponent)) > MAX_DECIMAL_DIGITS:
+        raise ValueError("the decimal has too many digits")
+    return format(value, "f")  # str() would write 1E-8
 
 
 def _depth(text: str) -> int:

@@ -7,7 +7,7 @@ import datetime
 import enum
 import functools
 import uuid
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Annotated, Any, Literal, NewType, Optional, TypedDict, Union
 
@@ -66,6 +66,7 @@ CASES: list[tuple[Any, dict[str, Any], Any, Any, Any]] = [
     (int, {"type": "integer"}, 5.0, 5, 5.5),
     (int, {"type": "integer"}, 0, 0, True),
     (float, {"type": "number"}, 1.5, 1.5, "1.5"),
+    (float, {"type": "number"}, 5, 5.0, 10**400),
     (bool, {"type": "boolean"}, False, False, 0),
     (None, {"type": "null"}, None, None, 0),
     (list, {"type": "array"}, [1, "a"], [1, "a"], {}),
@@ -132,7 +133,16 @@ def test_a_hint_is_advertised_enforced_and_loaded(
     assert len(received) == 1
 
 
-@pytest.mark.parametrize(("sent", "loaded"), [("1.10", Decimal("1.10")), (0.1, Decimal("0.1")), (3, Decimal(3))])
+@pytest.mark.parametrize(
+    ("sent", "loaded"),
+    [
+        ("1.10", Decimal("1.10")),
+        ("0.00000001", Decimal("0.00000001")),
+        (0.1, Decimal("0.1")),
+        (3, Decimal(3)),
+        (1e300, Decimal("1e300")),
+    ],
+)
 def test_a_decimal_is_exact_whether_sent_as_text_or_number(sent: Any, loaded: Decimal) -> None:
     received = []
 
@@ -141,9 +151,10 @@ def test_a_decimal_is_exact_whether_sent_as_text_or_number(sent: Any, loaded: De
         return price
 
     call = Taking(func)
-    assert call(price=sent) == str(loaded)
+    assert call(price=sent) == f"{loaded:f}"
     assert received == [loaded]
     assert call(price="ten") == {"/price"}
+    assert call(price=10**1000) == {"/price"}
 
 
 def test_annotated_adds_a_description_and_keywords() -> None:
@@ -301,7 +312,7 @@ def test_no_parameters_are_an_object_without_properties() -> None:
     [
         (dict, {"type": "object"}),
         (None, {"type": "null"}),
-        (Iterator[str], {"type": "string"}),
+        (Iterator[str], {"type": "array", "items": {"type": "string"}}),
         (Iterator[int], {"type": "array", "items": {"type": "integer"}}),
         (AsyncIterator[int], {"type": "array", "items": {"type": "integer"}}),
         (Any, {}),
@@ -322,6 +333,47 @@ def test_the_return_hint_is_the_output_schema(hint: Any, schema: dict[str, Any])
     func.__annotations__ = {"return": hint}
     advertised = Taking(func).tool["outputSchema"]
     assert {key: advertised[key] for key in schema} == schema
+
+
+@pytest.mark.parametrize(
+    ("item", "schema", "values", "result"),
+    [
+        (str, {"type": "string"}, ["a", "b"], "ab"),
+        (Literal["a", "b"], {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}}, ["a"], ["a"]),
+        (
+            datetime.date,
+            {"type": "array", "items": {"type": "string", "format": "date"}},
+            [datetime.date(2026, 1, 2)],
+            ["2026-01-02"],
+        ),
+        (
+            Annotated[str, {"maxLength": 1}],
+            {"type": "array", "items": {"type": "string", "maxLength": 1}},
+            ["a", "b"],
+            ["a", "b"],
+        ),
+    ],
+    ids=str,
+)
+def test_a_generator_of_plain_text_gives_one_text_and_any_other_a_list(
+    item: Any, schema: dict[str, Any], values: list[Any], result: Any
+) -> None:
+    def func():  # type: ignore[no-untyped-def]
+        yield from values
+
+    func.__annotations__ = {"return": Iterator[item]}
+    call = Taking(func)
+    assert call.tool["outputSchema"] == schema
+    assert call() == result
+
+
+def test_an_iterable_that_is_no_generator_gives_a_list() -> None:
+    def func() -> Iterable[str]:
+        return ["a", "b"]
+
+    call = Taking(func)
+    assert call.tool["outputSchema"] == {"type": "array", "items": {"type": "string"}}
+    assert call() == ["a", "b"]
 
 
 def test_callables_of_every_kind_can_be_methods() -> None:
@@ -366,7 +418,7 @@ class Unspeakable:
         (set[int], "set"),
         (bytes, "bytes has no form in JSON"),
         (dict[int, str], "int cannot be a member name"),
-        ("Missing", "'Missing' is not a name of the function's module"),
+        ("Missing", "'Missing' is not a name of its module"),
         (list[Unspeakable], "Unspeakable"),
     ],
     ids=str,

@@ -13,6 +13,9 @@ from flask_jsonrpc_mcp.errors import InvalidParams
 
 from .conftest import Taking
 
+DRAFT_4 = "http://json-schema.org/draft-04/schema#"
+DRAFT_7 = "http://json-schema.org/draft-07/schema#"
+
 
 def taking(params: dict[str, Any]) -> Taking:
     return Taking(lambda **kwargs: kwargs, params=params, output={})
@@ -45,6 +48,18 @@ def test_unknown_arguments_are_refused_beside_composed_schemas() -> None:
     assert call(a=3) == [3, 2]
     assert call(a="x") == {"/a"}
     assert call(c=1) == {""}
+
+
+@pytest.mark.parametrize("dialect", [DRAFT_4, DRAFT_7])
+def test_older_dialects_refuse_unknown_arguments_beside_composed_schemas(dialect: str) -> None:
+    """They have no ``unevaluatedProperties``."""
+    schema = {"$schema": dialect, "allOf": [{"properties": {"a": {"type": "integer"}}}], "properties": {"b": {}}}
+    call = Taking(lambda a=1, b=2: [a, b], params=schema, output={})
+    assert call(a=3) == [3, 2]
+    assert call(a="x") == {"/a"}
+    assert call(c=1) == {"/c"}
+    with pytest.raises(ValueError, match=r"ignores everything beside \$ref"):
+        Taking(lambda a=1: a, params={"$schema": dialect, "$ref": "#/definitions/d", "definitions": {"d": {}}})
 
 
 def test_a_function_that_takes_any_name_may_have_an_open_schema() -> None:
@@ -89,7 +104,7 @@ def test_a_whole_number_reaches_the_function_as_an_int() -> None:
 def test_an_older_dialect_is_used_when_the_schema_names_it() -> None:
     """In draft 7 a list under ``items`` is per position; in 2020-12 it is no schema at all."""
     schema: dict[str, Any] = {"properties": {"a": {"items": [{"type": "integer"}]}}}
-    draft_7 = taking(schema | {"$schema": "http://json-schema.org/draft-07/schema#"})
+    draft_7 = taking(schema | {"$schema": DRAFT_7})
     assert draft_7(a=[1, "x"]) == {"a": [1, "x"]}
     assert draft_7(a=["x"]) == {"/a/0"}
     with pytest.raises(ValueError, match="not a valid JSON Schema"):
@@ -106,6 +121,14 @@ def test_an_older_dialect_is_used_when_the_schema_names_it() -> None:
         ({"properties": {"a": {"$ref": "#/$defs/gone"}}}, "does not lead into the schema itself"),
         ({"properties": {"a": {"$ref": "other.json"}}}, "nothing is ever fetched"),
         ({"properties": {"a": {"pattern": "("}}}, "not a"),
+        ({"patternProperties": {"(": {}}}, "not a"),
+        ({"$schema": DRAFT_4, "patternProperties": {"(": {}}}, "not a regular expression"),
+        ({"$schema": "http://json-schema.org/draft-03/schema#"}, "not a JSON Schema dialect"),
+        ({"properties": {"a": {"$schema": DRAFT_4}}}, "another dialect"),
+        ({"properties": {"a": {"$dynamicRef": "http://example.com/a"}}}, "nothing is ever fetched"),
+        ({"properties": {"a": {"$ref": "#/x-a/b"}}, "x-a": {"b": {"$ref": "http://example.com"}}}, "nothing is ever"),
+        ({"properties": {"a": {"$ref": "#/x-a/b"}}, "x-a": {"b": {"type": "text"}}}, "not a valid JSON Schema"),
+        ({"properties": {"a": {"examples": [object()]}}}, "object has no form in JSON"),
         ("title: string", "params must be a JSON Schema dict"),
     ],
     ids=str,
@@ -154,11 +177,28 @@ def test_no_reference_is_ever_fetched() -> None:
     assert requests == []
 
 
-def test_the_end_of_a_pattern_is_the_very_end() -> None:
-    """Python's ``$`` also matches before a final newline; that of JSON Schema does not."""
-    call = taking({"properties": {"a": {"pattern": "^[a-z$]+$"}}})
-    assert call(a="ab$") == {"a": "ab$"}
-    assert call(a="ab\n") == {"/a"}
+@pytest.mark.parametrize(
+    ("pattern", "good", "bad"),
+    [
+        ("^[a-z$]+$", "ab$", "ab\n"),
+        (r"^\d+$", "12", "\u0661"),
+        (r"^[\d-]+$", "1-2", "\u0661"),
+        (r"^\w+$", "a_1", "é"),
+        (r"^[^\W_]$", "a", "é"),
+        (r"^\s$", "\u00a0", "x"),
+        (r"^[a\s]+$", "a\u00a0", "x"),
+        (r"^\S$", "x", "\ufeff"),
+        (r"^\$\\$", "$\\", "$"),
+    ],
+)
+def test_a_pattern_is_read_as_ecma_262_reads_it(pattern: str, good: str, bad: str) -> None:
+    """JSON Schema says so: ``$`` is the very end, digits and letters are ASCII, white space is Unicode."""
+    value = taking({"properties": {"a": {"pattern": pattern}}})
+    assert value(a=good) == {"a": good}
+    assert value(a=bad) == {"/a"}
+    name = taking({"patternProperties": {pattern: {"type": "integer"}}, "additionalProperties": False})
+    assert name(**{good: 1}) == {good: 1}
+    assert len(name(**{good: "x", bad: 1})) == 2
 
 
 @pytest.mark.parametrize(
@@ -170,6 +210,8 @@ def test_the_end_of_a_pattern_is_the_very_end() -> None:
         ("uuid", "a0000000-0000-0000-0000-000000000001", "{a0000000-0000-0000-0000-000000000001}"),
         ("email", "a@b.example", "a@"),
         ("uri", "http://localhost:8000/x", "//x"),
+        ("uri", "mailto:ada@example.com", "mailto:"),
+        ("uri", "urn:isbn:0451450523", "urn:is bn"),
         ("ipv4", "127.0.0.1", "127.0.0.256"),
         ("ipv6", "::1", "1"),
         ("regex", "a+", "a("),
@@ -204,12 +246,17 @@ def test_formats_are_enforced(format_: str, good: str, bad: str | None) -> None:
         (
             {"anyOf": [{"type": "integer", "minimum": 5}, {"type": "string", "maxLength": 1}]},
             "xx",
-            "matches none of the alternatives (must have at most 1 characters)",
+            "must have at most 1 characters",
         ),
         (
-            {"anyOf": [{"type": "object", "required": ["b"]}, {"type": "null"}]},
-            {},
-            "matches none of the alternatives (/b: is required)",
+            {"anyOf": [{"type": "string", "maxLength": 1}, {"type": "string", "format": "date"}]},
+            "xx",
+            "matches none of the alternatives",
+        ),
+        (
+            {"anyOf": [{"properties": {"b": {"properties": {"c": {"type": "string"}}}}}, {"required": ["d"]}]},
+            {"b": {"c": 1}},
+            "matches none of the alternatives (/b/c: must be of type string, not integer)",
         ),
         ({"oneOf": [{}, {}]}, 1, "must match exactly one of the alternatives"),
     ],
@@ -229,10 +276,26 @@ def test_an_answer_never_repeats_a_large_value() -> None:
     assert len(response.get_json()["error"]["errors"]) == 20
 
 
-def test_a_thousand_unknown_names_are_reported_within_bounds() -> None:
+@pytest.mark.parametrize("letter", ["n", "\U0001f600", '"', "\\"])
+def test_unknown_names_are_reported_within_bounds(letter: str) -> None:
     call = Taking(lambda: None, params={}, output={})
-    response = call.site.invoke("under-test", {f"{number}" * 300: 1 for number in range(1000)})
+    response = call.site.invoke("under-test", {f"{number}" + letter * 300: 1 for number in range(1000)})
+    assert response.status_code == 400
+    assert response.get_json()["error"]["errors"]
     assert len(response.data) < 16 * 1024
+
+
+def test_a_long_path_is_reported_within_bounds() -> None:
+    deep: dict[str, Any] = {"": 1}
+    for _ in range(50):
+        deep = {"\U0001f600" * 200: deep}
+    call = taking({"properties": {"a": {"$ref": "#/$defs/deep"}}, "$defs": {"deep": DEEP}})
+    response = call.site.invoke("under-test", {"a": deep})
+    assert response.status_code == 400
+    assert len(response.data) < 16 * 1024
+
+
+DEEP: dict[str, Any] = {"type": "object", "additionalProperties": {"$ref": "#/$defs/deep"}}
 
 
 def test_what_the_validator_cannot_compute_is_the_callers_mistake() -> None:
@@ -244,6 +307,34 @@ def test_what_the_validator_cannot_compute_is_the_callers_mistake() -> None:
 def test_paths_are_json_pointers() -> None:
     call = taking({"properties": {"a/b": {"items": {"type": "integer"}}, "c~d": {"type": "integer"}}})
     assert call(**{"a/b": ["x"], "c~d": "x"}) == {"/a~1b/0", "/c~0d"}
+
+
+def test_a_member_that_is_never_allowed_is_named() -> None:
+    call = taking({"properties": {"a": {"properties": {"b": False}}}, "patternProperties": {"^x": False}})
+    response = call.site.invoke("under-test", {"a": {"b": 1}, "xy": 2})
+    assert response.get_json()["error"]["errors"] == [
+        {"path": "/a/b", "message": "is not expected here"},
+        {"path": "/xy", "message": "is not expected here"},
+    ]
+
+
+def test_everything_wrong_with_an_optional_object_is_reported_in_place() -> None:
+    rules = {"type": "object", "required": ["b"], "properties": {"c": {"type": "integer"}}}
+    call = taking({"properties": {"a": {"anyOf": [{"items": rules, "type": "array"}, {"type": "null"}]}}})
+    assert call(a=[{"c": "x"}, {"b": 1, "c": 2}, {}]) == {"/a/0/b", "/a/0/c", "/a/2/b"}
+    assert call(a=5) == {"/a"}
+
+
+def test_a_const_member_chooses_among_alternatives() -> None:
+    def shape(kind: str) -> dict[str, Any]:
+        members = {"kind": {"const": kind}, kind: {"type": "integer"}}
+        return {"type": "object", "properties": members, "required": ["kind", kind], "additionalProperties": False}
+
+    call = taking({"properties": {"a": {"oneOf": [shape("circle"), shape("square"), {"type": "null"}]}}})
+    assert call(a={"kind": "square", "square": "x", "y": 1}) == {"/a/square", "/a/y"}
+    assert call(a={"kind": "square"}) == {"/a/square"}
+    assert call(a={"kind": "line"}) == {"/a"}
+    assert call(a={}) == {"/a"}
 
 
 def test_unexpected_members_beside_patterns_are_named() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import enum
 import re
+from decimal import Decimal
 from typing import Any
 
 import marshmallow
@@ -63,6 +64,8 @@ FIELDS: list[tuple[Any, dict[str, Any], Any, Any]] = [
     (fields.String(validate=validate.Email()), {"type": "string", "format": "email"}, "a@b.example", "a"),
     (fields.Url(), {"type": "string", "format": "uri"}, "https://a.example/x", "a"),
     (fields.String(validate=validate.URL()), {"type": "string", "format": "uri"}, "https://a.example/x", "a"),
+    (fields.Url(relative=True), {"type": "string"}, "/x", "no url"),
+    (fields.Url(schemes={"git"}), {"type": "string"}, "git://a.example/x", "https://a.example/x"),
     (fields.UUID(), {"type": "string", "format": "uuid"}, "00000000-0000-0000-0000-000000000001", "1"),
     (fields.IPv4(), {"type": "string", "format": "ipv4"}, "127.0.0.1", "::1"),
     (fields.IPv6(), {"type": "string", "format": "ipv6"}, "::1", "127.0.0.1"),
@@ -73,7 +76,22 @@ FIELDS: list[tuple[Any, dict[str, Any], Any, Any]] = [
     (fields.DateTime(format="timestamp"), {"type": "number"}, 1000, "now"),
     (fields.DateTime(format="%Y"), {"type": "string"}, "2026", "now"),
     (fields.TimeDelta(), {"type": "number"}, 5, "5"),
+    (fields.TimeDelta(load_default=datetime.timedelta(1)), {"type": "number", "default": 86400}, 5, "5"),
+    (
+        fields.TimeDelta(validate=validate.Range(min=datetime.timedelta(seconds=5))),
+        {"type": "number", "minimum": 5},
+        5,
+        4,
+    ),
     (fields.Enum(Colour), {"enum": ["RED", "BLUE"]}, "RED", "red"),
+    (fields.Enum(Colour, load_default=Colour.RED), {"enum": ["RED", "BLUE"], "default": "RED"}, "RED", "red"),
+    (fields.Enum(Colour, validate=validate.OneOf([Colour.RED])), {"enum": ["RED"]}, "RED", "BLUE"),
+    (
+        fields.Enum(Colour, validate=validate.Equal(Colour.RED)),
+        {"enum": ["RED", "BLUE"], "const": "RED"},
+        "RED",
+        "BLUE",
+    ),
     (fields.Enum(Colour, by_value=True), {"enum": ["red", "blue"]}, "red", "RED"),
     (fields.List(fields.Integer()), {"type": "array", "items": {"type": "integer"}}, [1], ["a"]),
     (
@@ -181,10 +199,21 @@ def test_the_schema_dumps_the_result() -> None:
     call = Taking(lambda: Author(), params={}, output=Output())
     assert call.tool["outputSchema"] == {
         "type": "object",
-        "properties": {"Name": {"type": "string"}, "born": {"type": "string", "format": "date"}},
+        "properties": {
+            "Name": {"type": "string"},
+            "born": {"anyOf": [{"type": "string", "format": "date"}, {"type": "null"}]},
+        },
         "required": ["Name"],
     }
     assert call() == {"Name": "Ada", "born": "1815-12-10"}
+
+
+def test_an_optional_member_of_a_result_may_be_none() -> None:
+    """marshmallow dumps None whatever the field says."""
+    assert Taking(lambda: {"name": "Ada", "email": None}, params={}, output=AuthorSchema)() == {
+        "name": "Ada",
+        "email": None,
+    }
 
 
 def test_many_results_are_a_list() -> None:
@@ -253,6 +282,11 @@ def test_a_post_load_object_is_handed_over_whole() -> None:
     assert call(name="Ada") == "Ada"
 
 
+def test_a_partial_schema_and_a_function_that_needs_an_argument_raise() -> None:
+    with pytest.raises(TypeError, match="'name' may be missing"):
+        McpBlueprint().add_method("f", lambda name, email="": name, params=AuthorSchema(partial=True))
+
+
 def test_partial_schemas_require_nothing() -> None:
     call = Taking(lambda name="", email="": name, params=AuthorSchema(partial=True), output={})
     assert "required" not in call.schema
@@ -294,3 +328,94 @@ def test_a_schema_and_a_function_that_do_not_fit_raise() -> None:
         rpc.add_method("f", lambda name, age, email=None: name, params=AuthorSchema)
     with pytest.raises(TypeError, match="many=True"):
         rpc.add_method("f", lambda name: name, params=AuthorSchema(many=True))
+
+
+class Inner(marshmallow.Schema):
+    a = fields.Integer(required=True)
+    b = fields.Integer(required=True)
+
+
+def open_inner() -> dict[str, Any]:
+    return {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}
+
+
+def test_each_nested_schema_has_its_own_selection_and_rules() -> None:
+    class Outer(marshmallow.Schema):
+        plain = fields.Nested(Inner)
+        excluding = fields.Nested(Inner, unknown=marshmallow.EXCLUDE)
+        optional = fields.Nested(Inner(partial=True))
+        short = fields.Nested(Inner(only=["a"]))
+
+    call = Taking(lambda **kwargs: kwargs, params=Outer, output={})
+    closed = {"additionalProperties": False}
+    assert call.schema["properties"] == {
+        "plain": {**open_inner(), "required": ["a", "b"], **closed},
+        "excluding": {**open_inner(), "required": ["a", "b"]},
+        "optional": {**open_inner(), **closed},
+        "short": {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], **closed},
+    }
+    both = {"a": 1, "b": 2}
+    assert call(plain=both, excluding={**both, "c": 3}, optional={}, short={"a": 1})["excluding"] == both
+    assert call(plain={"a": 1}, short=both) == {"/plain/b", "/short/b"}
+
+
+@pytest.mark.parametrize(("partial", "required"), [(True, None), (["inner.a"], ["b"]), (["inner"], ["a", "b"])])
+def test_a_partial_schema_reaches_what_is_nested_in_it(partial: Any, required: list[str] | None) -> None:
+    class Outer(marshmallow.Schema):
+        inner = fields.List(fields.Nested(Inner))
+
+    call = Taking(lambda inner=None: inner, params=Outer(partial=partial), output={})
+    assert call.schema["properties"]["inner"]["items"].get("required") == required
+    assert (call(inner=[{"b": 1}]) == [{"b": 1}]) is (required != ["a", "b"])
+
+
+class Person(marshmallow.Schema):
+    name = fields.String()
+    friend = fields.Nested(lambda: Person(only=("name",)))
+    child = fields.Nested(lambda: Person)
+
+
+def test_a_schema_within_itself_may_have_fewer_members() -> None:
+    call = Taking(lambda **kwargs: kwargs, params=Person, output={})
+    assert call(friend={"name": "Ada"}) == {"friend": {"name": "Ada"}}
+    assert call(friend={"friend": {}}) == {"/friend/friend"}
+
+
+def test_members_can_be_left_out_at_some_depth() -> None:
+    call = Taking(lambda **kwargs: kwargs, params=Person(exclude=("child.child.child",)), output={})
+    assert call(child={"child": {"name": "Ada"}}) == {"child": {"child": {"name": "Ada"}}}
+    assert call(child={"child": {"child": {}}}) == {"/child/child/child"}
+
+
+MOMENT = datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)
+
+
+@pytest.mark.parametrize(
+    ("field", "sent"),
+    [
+        (fields.AwareDateTime(validate=validate.OneOf([MOMENT])), "2026-01-01T00:00:00Z"),
+        (fields.Decimal(validate=validate.Equal(Decimal("1.5"))), 1.50),
+        (fields.Enum(Colour, load_default="not a colour"), "RED"),
+    ],
+    ids=str,
+)
+def test_python_values_without_one_spelling_are_left_to_marshmallow(field: Any, sent: Any) -> None:
+    call = Taking(lambda x=None: None, params={"x": field})
+    assert not {"const", "default"} & set(call.schema["properties"]["x"])
+    assert call(x=sent) is None
+
+
+def test_metadata_is_plain_json() -> None:
+    call = Taking(lambda x=None: x, params={"x": fields.Decimal(metadata={"examples": [Decimal("1.5")]})}, output={})
+    assert call.schema["properties"]["x"]["examples"] == ["1.5"]
+    with pytest.raises(TypeError, match="object has no form in JSON"):
+        Taking(lambda x=None: x, params={"x": fields.Raw(metadata={"examples": [object()]})})
+
+
+def test_an_object_for_a_function_that_takes_names_is_the_methods_fault() -> None:
+    class Loading(AuthorSchema):
+        @marshmallow.post_load
+        def make(self, data: dict[str, Any], **kwargs: Any) -> object:
+            return object()
+
+    assert Taking(lambda name, email=None: name, params=Loading, output={})(name="Ada") == 500

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-_NOTES = ("title", "description", "default", "examples")
+_FOR_READERS = ("title", "description", "default", "examples", "deprecated")
 
 
 class Definitions:
@@ -16,26 +16,21 @@ class Definitions:
 
     def __init__(self) -> None:
         self.schemas: dict[str, dict[str, Any]] = {}
-        self._built: dict[Hashable, dict[str, Any]] = {}
         self._open: dict[Hashable, str] = {}
-        self._recursive: set[str] = set()
+        self._recursive: dict[Hashable, str] = {}
 
     def schema_of(self, kind: Hashable, name: str, build: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Return the schema of a class, or a reference to it while it is being built."""
-        if kind in self._built:
-            return self._built[kind]
+        """Return the schema of a class, or a reference to it when it contains itself."""
         if kind in self._open:
-            name = self._open[kind]
-            self._recursive.add(name)
-            return {"$ref": f"#/$defs/{name}"}
-        name = self._open[kind] = self._free_name(name)
-        schema = build()
-        del self._open[kind]
-        if name in self._recursive:
+            self._recursive[kind] = self._open[kind]
+        if kind not in self._recursive:
+            self._open[kind] = self._free_name(name)
+            schema = build()
+            name = self._open.pop(kind)
+            if kind not in self._recursive:
+                return schema
             self.schemas[name] = schema
-            schema = {"$ref": f"#/$defs/{name}"}
-        self._built[kind] = schema
-        return schema
+        return {"$ref": f"#/$defs/{self._recursive[kind]}"}
 
     def attach(self, schema: dict[str, Any]) -> dict[str, Any]:
         """Add the definitions that the schema's references lead to."""
@@ -47,6 +42,16 @@ class Definitions:
         return next(free for free in names if free not in taken)
 
 
+def object_schema(properties: dict[str, Any], required: Sequence[str], *, closed: bool) -> dict[str, Any]:
+    """Spell an object with these members; ``closed`` when it may have no others."""
+    schema: dict[str, Any] = {"type": "object", "properties": properties}
+    if required:
+        schema["required"] = list(required)
+    if closed:
+        schema["additionalProperties"] = False
+    return schema
+
+
 def described(schema: dict[str, Any], text: str) -> dict[str, Any]:
     """Add a description."""
     return {**schema, "description": text}
@@ -54,6 +59,6 @@ def described(schema: dict[str, Any], text: str) -> dict[str, Any]:
 
 def nullable(schema: dict[str, Any]) -> dict[str, Any]:
     """Allow null besides what the schema allows; notes for readers stay outside."""
-    notes = {name: value for name, value in schema.items() if name in _NOTES}
-    rules = {name: value for name, value in schema.items() if name not in _NOTES}
+    notes = {name: value for name, value in schema.items() if name in _FOR_READERS}
+    rules = {name: value for name, value in schema.items() if name not in _FOR_READERS}
     return {"anyOf": [rules, {"type": "null"}], **notes} if rules else notes

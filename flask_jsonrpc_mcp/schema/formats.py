@@ -12,11 +12,17 @@ from decimal import Decimal
 import jsonschema
 from marshmallow import ValidationError, validate
 
+from ..errors import InvalidParams, Problem
+from ..strict_json import MAX_DECIMAL_DIGITS
+
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _TIME = re.compile(r"(\d\d:\d\d(?::\d\d)?)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)?", re.ASCII)
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+# RFC 3986 has many kinds of URI, such as mailto: and urn:, and they share only this.
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s\x00-\x1f\x7f]+")
 
-DECIMAL_PATTERN = r"^-?[0-9]{1,40}(\.[0-9]{1,40})?$"
+_DIGITS = f"[0-9]{{1,{MAX_DECIMAL_DIGITS}}}"
+DECIMAL = {"anyOf": [{"type": "string", "pattern": rf"^-?{_DIGITS}(\.{_DIGITS})?$"}, {"type": "number"}]}
 
 
 def parse_date(text: str) -> datetime.date:
@@ -50,13 +56,26 @@ def parse_uuid(text: str) -> uuid.UUID:
     return uuid.UUID(text)
 
 
+def parse_uri(text: str) -> str:
+    if not _URI.fullmatch(text):
+        raise ValueError("not a URI")
+    return text
+
+
 def parse_decimal(value: str | int | float) -> Decimal:
     # By way of text: Decimal(0.1) would be 0.1000000000000000055…
-    return Decimal(str(value))
+    number = Decimal(str(value))
+    if abs(number.adjusted()) > MAX_DECIMAL_DIGITS:
+        raise InvalidParams([Problem("", "has too many digits")])
+    return number
 
 
-_email = validate.Email()
-_url = validate.URL(require_tld=False, schemes={"http", "https", "ftp", "ftps", "ws", "wss"})
+def parse_float(value: int | float) -> float:
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise InvalidParams([Problem("", "is too large")]) from error
+
 
 FORMATS = jsonschema.FormatChecker(formats=())
 
@@ -75,8 +94,8 @@ _PARSERS: dict[str, Callable[[str], object]] = {
     "time": parse_time,
     "date-time": parse_datetime,
     "uuid": parse_uuid,
-    "email": _email,
-    "uri": _url,
+    "email": validate.Email(),
+    "uri": parse_uri,
     "ipv4": ipaddress.IPv4Address,
     "ipv6": ipaddress.IPv6Address,
     "regex": re.compile,

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import functools
-import inspect
 import types
-import typing
 import uuid
 from collections.abc import (
     AsyncGenerator,
@@ -27,29 +24,19 @@ from decimal import Decimal
 from enum import Enum
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+from jsonschema.protocols import Validator
+
 from ..errors import InvalidParams, Problem
 from ..strict_json import to_plain
 from . import formats
-from .definitions import Definitions, described, nullable
-from .problems import pointer
+from .definitions import Definitions, described, nullable, object_schema
+from .loading import Converted, Load, as_it_is, load_at, load_members, optional
+from .records import NO_DEFAULT, Member, dataclass_members, is_typed_dict, qualifier_of, typed_dict_members
 from .validator import compile_validator
-
-Load = Callable[[Any], Any]
-"""From a JSON value that fits the schema to the Python value."""
 
 ARRAYS = (list, Sequence, MutableSequence, Collection, tuple)
 OBJECTS = (dict, Mapping, MutableMapping)
 STREAMS = (Generator, Iterator, Iterable, AsyncGenerator, AsyncIterator, AsyncIterable)
-_WRAPPERS = ("Required", "NotRequired", "ReadOnly")
-
-
-@dataclasses.dataclass(frozen=True)
-class Converted:
-    """A hint's schema, and how to load a value that fits it; ``None`` when the JSON value will do as it is."""
-
-    schema: dict[str, Any]
-    load: Load | None = None
-
 
 _SCALARS: dict[Any, Converted] = {
     Any: Converted({}),
@@ -57,17 +44,14 @@ _SCALARS: dict[Any, Converted] = {
     str: Converted({"type": "string"}),
     # 5.0 is an integer in JSON Schema, so it can arrive as a float.
     int: Converted({"type": "integer"}, int),
-    float: Converted({"type": "number"}),
+    float: Converted({"type": "number"}, formats.parse_float),
     bool: Converted({"type": "boolean"}),
     type(None): Converted({"type": "null"}),
     datetime.date: Converted({"type": "string", "format": "date"}, formats.parse_date),
     datetime.time: Converted({"type": "string", "format": "time"}, formats.parse_time),
     datetime.datetime: Converted({"type": "string", "format": "date-time"}, formats.parse_datetime),
     uuid.UUID: Converted({"type": "string", "format": "uuid"}, formats.parse_uuid),
-    Decimal: Converted(
-        {"anyOf": [{"type": "string", "pattern": formats.DECIMAL_PATTERN}, {"type": "number"}]},
-        formats.parse_decimal,
-    ),
+    Decimal: Converted(formats.DECIMAL, formats.parse_decimal),
 }
 
 
@@ -78,6 +62,28 @@ class HintConverter:
         self.output = output
         self.definitions = Definitions()
         self._loads: dict[type, Load] = {}
+        self._once_complete: list[Callable[[], None]] = []
+
+    def complete(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """Add the definitions to the finished schema, and do what had to wait for the last of them.
+
+        :raises TypeError: when a default breaks the schema of its own hint.
+        """
+        for finish in self._once_complete:
+            finish()
+        return self.definitions.attach(schema)
+
+    def members(self, members: Sequence[Member], *, closed: bool = True) -> Converted:
+        """Convert an object with these members; ``closed`` when it may have no others."""
+        converted = {}
+        for member in members:
+            try:
+                converted[member.name] = self._member(member)
+            except TypeError as error:
+                raise TypeError(f"{member.name!r}: {error}") from error
+        properties = {name: member.schema for name, member in converted.items()}
+        required = [member.name for member in members if member.required]
+        return Converted(object_schema(properties, required, closed=closed), load_members(converted))
 
     def convert(self, hint: Any) -> Converted:
         """Convert one hint.
@@ -106,27 +112,45 @@ class HintConverter:
             return Converted(_enumeration([to_plain(member) for member in kind]), kind)
         if dataclasses.is_dataclass(kind) and isinstance(kind, type):
             return self._record(kind, self._dataclass)
-        if typing.is_typeddict(kind):
+        if is_typed_dict(kind):
             return self._record(kind, self._typed_dict)
         raise TypeError(f"{_spell(hint)} has no form in JSON")
 
-    def stream(self, hint: Any) -> Converted | None:
-        """Convert the return hint of a generator: one string when it yields strings, else a list of its items."""
+    def stream(self, hint: Any, *, joined: bool) -> Converted | None:
+        """Convert the return hint of what gives items one by one: a list of them.
+
+        :param joined: Items of plain text are one text in the end, as a generator's are.
+        """
         if get_origin(hint) not in STREAMS:
             return None
-        item = self.convert(get_args(hint)[0])
-        return item if item.schema.get("type") == "string" else Converted({"type": "array", "items": item.schema})
+        [item, *_] = get_args(hint) or [Any]
+        return self.convert(item) if joined and item is str else self._array(list, [item])
 
-    def with_default(self, hint: Any, default: Any) -> Converted:
-        """Convert the hint of something that may be left out."""
-        converted = self.convert(hint)
-        if default is None and "null" not in _types_of(converted.schema):
+    def _member(self, member: Member) -> Converted:
+        converted = self.convert(member.hint)
+        if member.default is NO_DEFAULT:
+            return converted
+        if member.default is None and "null" not in _types_of(converted.schema):
             # ``def f(x: int = None)``: what may be left out as None may be sent as null.
-            converted = Converted(nullable(converted.schema), _optional(converted.load))
+            converted = Converted(nullable(converted.schema), optional(converted.load))
         try:
-            return dataclasses.replace(converted, schema={**converted.schema, "default": to_plain(default)})
+            default = to_plain(member.default)
         except (TypeError, ValueError):
             return converted
+        schema = {**converted.schema, "default": default}
+        self._once_complete.append(lambda: self._check_default(member, schema))
+        return Converted(schema, converted.load)
+
+    def _check_default(self, member: Member, schema: dict[str, Any]) -> None:
+        if self._validator(schema).is_valid(schema["default"]):
+            return
+        if schema["default"] == member.default:
+            raise TypeError(f"{member.name!r}: the default {member.default!r} breaks the schema of its own hint")
+        # A Python object that is sent in another form than it is dumped in, such as a dataclass with computed fields.
+        del schema["default"]
+
+    def _validator(self, schema: dict[str, Any]) -> Validator:
+        return compile_validator(self.definitions.attach(schema), ours=True)
 
     def _annotated(self, hint: Any, notes: Sequence[Any]) -> Converted:
         converted = self.convert(hint)
@@ -135,8 +159,9 @@ class HintConverter:
             if isinstance(note, str):
                 schema = described(schema, note)
             elif isinstance(note, dict):
-                compile_validator(note)
-                schema = {**schema, **note}
+                keywords = to_plain(note)
+                compile_validator(keywords)
+                schema = {**schema, **keywords}
         return dataclasses.replace(converted, schema=schema)
 
     def _union(self, hints: Sequence[Any]) -> Converted:
@@ -146,17 +171,15 @@ class HintConverter:
             return Converted(schema)
         present = [branch for branch in branches if branch.schema != {"type": "null"}]
         if len(present) == 1:
-            return Converted(schema, _optional(present[0].load))
+            return Converted(schema, optional(present[0].load))
         return Converted(schema, self._first_that_fits(branches))
 
     def _first_that_fits(self, branches: Sequence[Converted]) -> Load:
-        # Compiled at the first call, when every recursive definition is complete.
-        validators: list[Any] = []
+        validators: list[Validator] = []
+        # A branch may refer to a class that is still being converted.
+        self._once_complete.append(lambda: validators.extend(self._validator(branch.schema) for branch in branches))
 
         def load(value: Any) -> Any:
-            if not validators:
-                definitions = {"$defs": self.definitions.schemas}
-                validators[:] = [compile_validator({**branch.schema, **definitions}, ours=True) for branch in branches]
             for branch, validator in zip(branches, validators, strict=True):
                 if validator.is_valid(value):
                     return value if branch.load is None else branch.load(value)
@@ -175,7 +198,7 @@ class HintConverter:
         load_item = item.load
         if load_item is None:
             return Converted(schema, None if make is list else tuple)
-        return Converted(schema, lambda values: make(_load_at(n, load_item, v) for n, v in enumerate(values)))
+        return Converted(schema, lambda values: make(load_at(n, load_item, v) for n, v in enumerate(values)))
 
     def _fixed_tuple(self, hints: Sequence[Any]) -> Converted:
         items = [self.convert(hint) for hint in hints]
@@ -185,11 +208,11 @@ class HintConverter:
             "minItems": len(items),
             "maxItems": len(items),
         }
-        loads = [item.load or _as_it_is for item in items]
+        loads = [item.load or as_it_is for item in items]
 
         def load(values: Sequence[Any]) -> tuple[Any, ...]:
             pairs = enumerate(zip(loads, values, strict=True))
-            return tuple(_load_at(number, load_item, value) for number, (load_item, value) in pairs)
+            return tuple(load_at(number, load_item, value) for number, (load_item, value) in pairs)
 
         return Converted(schema, load)
 
@@ -205,94 +228,54 @@ class HintConverter:
         load_item = item.load
         if load_item is None:
             return Converted(schema)
-        return Converted(schema, lambda members: {name: _load_at(name, load_item, v) for name, v in members.items()})
+        return Converted(schema, lambda members: {name: load_at(name, load_item, v) for name, v in members.items()})
 
-    def _record(self, kind: type, build: Callable[[type], Converted]) -> Converted:
+    def _record(self, kind: type, build: Callable[[Any], Converted]) -> Converted:
         """Convert a class with members, which may contain itself: its loader is looked up when it is needed."""
 
         def build_schema() -> dict[str, Any]:
             converted = build(kind)
-            self._loads[kind] = converted.load or _as_it_is
+            self._loads[kind] = converted.load or as_it_is
             return converted.schema
 
         schema = self.definitions.schema_of(kind, kind.__name__, build_schema)
         return Converted(schema, lambda value: self._loads[kind](value))
 
-    def _dataclass(self, kind: type) -> Converted:
-        hints = typing.get_type_hints(kind, include_extras=True)
-        members: dict[str, Converted] = {}
-        required = []
-        for field in dataclasses.fields(kind):
-            if not field.init and not self.output:
-                continue
-            if self.output or (field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING):
-                members[field.name] = self.convert(hints[field.name])
-                required.append(field.name)
-            elif field.default is not dataclasses.MISSING:
-                members[field.name] = self.with_default(hints[field.name], field.default)
-            else:
-                members[field.name] = self.convert(hints[field.name])
-        schema = object_schema({name: member.schema for name, member in members.items()}, required)
-        load_members = loader_of(members)
+    def _dataclass(self, kind: Any) -> Converted:
+        # An instance of a subclass, with more fields, still is one.
+        converted = self.members(dataclass_members(kind, output=self.output), closed=not self.output)
+        load_fields = converted.load or dict
 
         def load(value: Any) -> Any:
+            members = load_fields(value)
             try:
-                return kind(**load_members(value))
-            except ValueError as error:
+                return kind(**members)
+            except (TypeError, ValueError) as error:
                 # From __post_init__. Its text was not written for callers, so it is not passed on.
                 raise InvalidParams([Problem("", f"is not a valid {kind.__name__}")]) from error
 
-        return Converted(schema, load)
+        return Converted(converted.schema, load)
 
-    def _typed_dict(self, kind: type) -> Converted:
-        hints = typing.get_type_hints(kind, include_extras=True)
-        members = {name: self.convert(hint) for name, hint in hints.items()}
-        required = [name for name in hints if name in kind.__required_keys__]  # type: ignore[attr-defined]
-        schema = object_schema({name: member.schema for name, member in members.items()}, required)
-        if self.output:
-            # A dict with more members still is that TypedDict.
-            del schema["additionalProperties"]
-        return Converted(schema, loader_of(members))
+    def _typed_dict(self, kind: Any) -> Converted:
+        # A dict with more members still is that TypedDict.
+        return self.members(typed_dict_members(kind), closed=not self.output)
 
 
-def hints_of(func: Callable[..., Any]) -> dict[str, Any]:
-    """Read the hints of a function, a bound method, a partial or a callable object."""
-    while isinstance(func, functools.partial):
-        func = func.func
-    described = func if inspect.isroutine(func) else type(func).__call__
-    try:
-        return typing.get_type_hints(described, include_extras=True)
-    except NameError as error:
-        raise TypeError(f"the hint {error.name!r} is not a name of the function's module; define it there") from error
+def is_object_hint(hint: Any) -> bool:
+    """Tell whether a hint is of a dict, a mapping or a TypedDict."""
+    kind = _kind_of(hint)
+    return kind in OBJECTS or is_typed_dict(kind)
 
 
-def object_schema(properties: dict[str, Any], required: Sequence[str]) -> dict[str, Any]:
-    """Spell an object with these members and no others."""
-    schema: dict[str, Any] = {"type": "object", "properties": properties}
-    if required:
-        schema["required"] = list(required)
-    schema["additionalProperties"] = False
-    return schema
+def is_class_hint(hint: Any) -> bool:
+    """Tell whether a hint is of a class, rather than of a single value or a list."""
+    kind = _kind_of(hint)
+    return isinstance(kind, type) and kind not in (*_SCALARS, *ARRAYS)
 
 
-def loader_of(members: Mapping[str, Converted]) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-    """Make the function that loads each member by its own hint."""
-    loads = {name: member.load for name, member in members.items() if member.load is not None}
-    if not loads:
-        return dict
-
-    def load(value: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: _load_at(name, loads[name], item) if name in loads else item for name, item in value.items()}
-
-    return load
-
-
-def _load_at(step: object, load: Load, value: Any) -> Any:
-    try:
-        return load(value)
-    except InvalidParams as error:
-        problems = [dataclasses.replace(problem, path=pointer("", step) + problem.path) for problem in error.problems]
-        raise InvalidParams(problems) from error.__cause__
+def _kind_of(hint: Any) -> Any:
+    hint = _unwrapped(hint)
+    return _kind_of(get_args(hint)[0]) if get_origin(hint) is Annotated else get_origin(hint) or hint
 
 
 def _unwrapped(hint: Any) -> Any:
@@ -302,7 +285,7 @@ def _unwrapped(hint: Any) -> Any:
             hint = hint.__supertype__
         elif type(hint).__name__ == "TypeAliasType":
             hint = hint.__value__
-        elif getattr(get_origin(hint), "_name", None) in _WRAPPERS:
+        elif qualifier_of(hint) is not None:
             [hint] = get_args(hint)
         else:
             return hint
@@ -325,14 +308,6 @@ def _types_of(schema: Mapping[str, Any]) -> set[str]:
     inner = [_types_of(branch) for branch in schema.get("anyOf", ())]
     named = schema.get("type")
     return set().union(*inner, [named] if isinstance(named, str) else named or [])
-
-
-def _optional(load: Load | None) -> Load | None:
-    return None if load is None else lambda value: None if value is None else load(value)
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
 
 
 def _spell(hint: Any) -> str:

@@ -6,22 +6,23 @@ still loads every argument after the advertised schema has been enforced.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from typing import Any, ClassVar
 
 import marshmallow
-from marshmallow import fields, validate
+from marshmallow import fields
 
 from ..strict_json import to_plain
 from . import formats
-from .definitions import Definitions, nullable
+from .definitions import Definitions, nullable, object_schema
+from .marshmallow_rules import Unspeakable, rules_of, spell_value
 
 MarshmallowSpec = marshmallow.Schema | type[marshmallow.Schema] | Mapping[str, Any]
 
-_NOTES = ("title", "description", "examples", "deprecated")
-# What Python's regular expressions have and ECMA's do not.
-_PYTHON_ONLY = re.compile(r"\(\?P|\\[AZ]|\(\?[aiLmsux-]|\(\?#|\(\?\(")
+Partial = bool | Collection[str] | None
+"""Which members may be missing though they are required: all, these, or as the schema itself says."""
+
+_FROM_METADATA = ("title", "description", "examples", "deprecated")
 
 
 def as_schema(spec: object) -> marshmallow.Schema | None:
@@ -38,7 +39,7 @@ def as_schema(spec: object) -> marshmallow.Schema | None:
 def to_json_schema(schema: marshmallow.Schema, *, output: bool = False) -> dict[str, Any]:
     """Spell a marshmallow schema as JSON Schema."""
     converter = _Converter(output=output)
-    spelled = converter.schema(schema)
+    spelled = converter.schema(schema, schema.unknown, schema.partial)
     if schema.many:
         spelled = {"type": "array", "items": spelled}
     return converter.definitions.attach(spelled)
@@ -49,81 +50,85 @@ class _Converter:
         self.output = output
         self.definitions = Definitions()
 
-    def schema(self, schema: marshmallow.Schema) -> dict[str, Any]:
-        # Two instances with other `only=` are other shapes, so the members are part of the identity.
-        identity = (type(schema), frozenset(schema.fields))
-        return self.definitions.schema_of(identity, type(schema).__name__, lambda: self._object(schema))
-
-    def _object(self, schema: marshmallow.Schema) -> dict[str, Any]:
+    def schema(self, schema: marshmallow.Schema, unknown: str, partial: Partial) -> dict[str, Any]:
         members = schema.dump_fields if self.output else schema.load_fields
-        properties = {_key(name, field): self.field(field) for name, field in members.items()}
-        required = [_key(name, field) for name, field in members.items() if self._required(schema, name, field)]
-        spelled: dict[str, Any] = {"type": "object", "properties": properties}
-        if required:
-            spelled["required"] = required
-        if not self.output and schema.unknown == marshmallow.RAISE:
-            spelled["additionalProperties"] = False
-        return spelled
+        identity = (type(schema), unknown, _frozen(partial), *_selection(schema))
+        return self.definitions.schema_of(
+            identity, type(schema).__name__, lambda: self._object(members, unknown, partial)
+        )
 
-    def _required(self, schema: marshmallow.Schema, name: str, field: fields.Field[Any]) -> bool:
-        partial = schema.partial is True or (isinstance(schema.partial, Iterable) and name in schema.partial)
-        return bool(field.required) and not partial
+    def _object(self, members: Mapping[str, fields.Field[Any]], unknown: str, partial: Partial) -> dict[str, Any]:
+        properties, required = {}, []
+        for name, field in members.items():
+            key = name if field.data_key is None else field.data_key
+            # marshmallow dumps None without asking.
+            properties[key] = self.field(
+                field, _partial_within(partial, key), may_be_none=self.output and not field.required
+            )
+            if field.required and not may_be_missing(partial, name):
+                required.append(key)
+        return object_schema(properties, required, closed=not self.output and unknown == marshmallow.RAISE)
 
-    def field(self, field: fields.Field[Any]) -> dict[str, Any]:
-        spelled = self._type_of(field)
+    def field(self, field: fields.Field[Any], partial: Partial = None, *, may_be_none: bool = False) -> dict[str, Any]:
+        spelled = self._type_of(field, partial)
         for validator in field.validators:
-            spelled.update(_rules_of(validator, spelled))
-        if field.allow_none:
+            spelled.update(rules_of(validator, field, spelled))
+        if field.allow_none or may_be_none:
             spelled = nullable(spelled)
-        spelled.update({name: field.metadata[name] for name in _NOTES if name in field.metadata})
-        spelled.update({name: value for name, value in field.metadata.items() if str(name).startswith("x-")})
+        notes = {n: v for n, v in field.metadata.items() if n in _FROM_METADATA or str(n).startswith("x-")}
+        spelled.update(to_plain(notes))
         if not self.output and field.load_default is not marshmallow.missing and not callable(field.load_default):
-            spelled["default"] = to_plain(field.load_default)
+            try:
+                spelled["default"] = spell_value(field, field.load_default)
+            except Unspeakable:
+                pass
         return spelled
 
-    def _type_of(self, field: fields.Field[Any]) -> dict[str, Any]:
+    def _type_of(self, field: fields.Field[Any], partial: Partial) -> dict[str, Any]:
         for kind, spell in self._containers.items():
             if isinstance(field, kind):
-                return spell(self, field)
+                return spell(self, field, partial)
         for kind, spelled in _SCALARS.items():
             if isinstance(field, kind):
                 return dict(spelled)
         return {}
 
-    def _nested(self, field: fields.Nested) -> dict[str, Any]:
-        spelled = self.schema(field.schema)
-        return {"type": "array", "items": spelled} if field.many or field.schema.many else dict(spelled)
+    def _nested(self, field: fields.Nested, partial: Partial) -> dict[str, Any]:
+        inner = field.schema
+        # What the schema around says goes before what the nested one says of itself, as it does when loading.
+        spelled = self.schema(inner, field.unknown or inner.unknown, inner.partial if partial is None else partial)
+        return {"type": "array", "items": spelled} if field.many or inner.many else dict(spelled)
 
-    def _pluck(self, field: fields.Pluck) -> dict[str, Any]:
+    def _pluck(self, field: fields.Pluck, partial: Partial) -> dict[str, Any]:
         spelled = self.field(field.schema.fields[field.field_name])
         return {"type": "array", "items": spelled} if field.many else spelled
 
-    def _list(self, field: fields.List[Any]) -> dict[str, Any]:
-        return {"type": "array", "items": self.field(field.inner)}
+    def _list(self, field: fields.List[Any], partial: Partial) -> dict[str, Any]:
+        return {"type": "array", "items": self.field(field.inner, partial)}
 
-    def _tuple(self, field: fields.Tuple) -> dict[str, Any]:
-        items = [self.field(inner) for inner in field.tuple_fields]
+    def _tuple(self, field: fields.Tuple, partial: Partial) -> dict[str, Any]:
+        items = [self.field(inner, partial) for inner in field.tuple_fields]
         return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
 
-    def _mapping(self, field: fields.Mapping[Any] | Any) -> dict[str, Any]:
+    def _mapping(self, field: fields.Mapping[Any] | Any, partial: Partial) -> dict[str, Any]:
         if field.value_field is None:
             return {"type": "object"}
-        return {"type": "object", "additionalProperties": self.field(field.value_field)}
+        return {"type": "object", "additionalProperties": self.field(field.value_field, partial)}
 
-    def _enum(self, field: fields.Enum[Any]) -> dict[str, Any]:
-        return {"enum": [to_plain(member) if field.by_value else member.name for member in field.enum]}
+    def _enum(self, field: fields.Enum[Any], partial: Partial) -> dict[str, Any]:
+        return {"enum": [to_plain(field._serialize(member, "", None)) for member in field.enum]}
 
-    def _datetime(self, field: fields.DateTime) -> dict[str, Any]:
+    def _datetime(self, field: fields.DateTime, partial: Partial) -> dict[str, Any]:
         named = field.format or field.DEFAULT_FORMAT
         if named in ("iso", "iso8601"):
             return dict(_ISO_FORMATS[next(kind for kind in _ISO_FORMATS if isinstance(field, kind))])
         return {"type": "number"} if str(named).startswith("timestamp") else {"type": "string"}
 
-    def _constant(self, field: Any) -> dict[str, Any]:
+    def _constant(self, field: Any, partial: Partial) -> dict[str, Any]:
         return {"const": to_plain(field.constant)}
 
     # In this order: a Pluck is a Nested.
-    _containers: ClassVar[dict[type, Callable[[Any, Any], dict[str, Any]]]] = {
+    _containers: ClassVar[dict[type, Callable[[Any, Any, Partial], dict[str, Any]]]] = {
         fields.Pluck: _pluck,
         fields.Nested: _nested,
         fields.List: _list,
@@ -147,87 +152,41 @@ _ISO_FORMATS: dict[type, dict[str, Any]] = {
 _SCALARS: dict[type, dict[str, Any]] = {
     fields.UUID: {"type": "string", "format": "uuid"},
     fields.Email: {"type": "string", "format": "email"},
-    fields.Url: {"type": "string", "format": "uri"},
     fields.IPv4: {"type": "string", "format": "ipv4"},
     fields.IPv6: {"type": "string", "format": "ipv6"},
     fields.String: {"type": "string"},
     fields.IP: {"type": "string"},
     fields.Boolean: {"type": "boolean"},
     fields.Integer: {"type": "integer"},
-    fields.Decimal: {"anyOf": [{"type": "string", "pattern": formats.DECIMAL_PATTERN}, {"type": "number"}]},
+    fields.Decimal: formats.DECIMAL,
     fields.Number: {"type": "number"},
     fields.TimeDelta: {"type": "number"},
 }
 
 
-def _rules_of(validator: Any, spelled: Mapping[str, Any]) -> dict[str, Any]:
-    """Spell a validator as the keywords that go beside the field's type; none when there are none for it."""
-    if isinstance(validator, validate.And):
-        rules: dict[str, Any] = {}
-        for inner in validator.validators:
-            rules.update(_rules_of(inner, {**spelled, **rules}))
-        return rules
-    spell = next((spell for kind, spell in _RULES.items() if isinstance(validator, kind)), None)
-    return {} if spell is None else spell(validator, spelled)
+def _selection(schema: marshmallow.Schema) -> tuple[Hashable, ...]:
+    """Tell apart instances of one schema class that have other members, here or further down."""
+    further_down = (
+        (name, _frozen(getattr(field, "only", None)), _frozen(getattr(field, "exclude", None)))
+        for name, field in schema.fields.items()
+    )
+    return frozenset(further_down), _frozen(schema.load_only), _frozen(schema.dump_only)
 
 
-def _length(validator: validate.Length, spelled: Mapping[str, Any]) -> dict[str, Any]:
-    noun = {"array": "Items", "object": "Properties"}.get(spelled.get("type", ""), "Length")
-    least = validator.min if validator.equal is None else validator.equal
-    most = validator.max if validator.equal is None else validator.equal
-    return _given({f"min{noun}": least, f"max{noun}": most})
+def _frozen(option: Partial) -> Hashable:
+    return option if option is None or isinstance(option, bool) else frozenset(option)
 
 
-def _range(validator: validate.Range, spelled: Mapping[str, Any]) -> dict[str, Any]:
-    if spelled.get("type") not in ("integer", "number"):
-        return {}
-    least = "minimum" if validator.min_inclusive else "exclusiveMinimum"
-    most = "maximum" if validator.max_inclusive else "exclusiveMaximum"
-    limits = _given({least: validator.min, most: validator.max})
-    return {name: limit if isinstance(limit, int) else float(limit) for name, limit in limits.items()}
+def may_be_missing(partial: Partial, name: str) -> bool:
+    """Tell whether a partial schema loads without this member, even if it is required or has a default."""
+    return name in partial if isinstance(partial, Collection) else bool(partial)
 
 
-def _one_of(validator: validate.OneOf, spelled: Mapping[str, Any]) -> dict[str, Any]:
-    return {"enum": [to_plain(choice) for choice in validator.choices]}
-
-
-def _contains_only(validator: validate.ContainsOnly, spelled: Mapping[str, Any]) -> dict[str, Any]:
-    items = spelled.get("items", {})
-    return {"items": {**items, "enum": [to_plain(choice) for choice in validator.choices]}}
-
-
-def _none_of(validator: validate.NoneOf, spelled: Mapping[str, Any]) -> dict[str, Any]:
-    return {"not": {"enum": [to_plain(item) for item in validator.iterable]}}
-
-
-def _regexp(validator: validate.Regexp, spelled: Mapping[str, Any]) -> dict[str, Any]:
-    source, flags = validator.regex.pattern, validator.regex.flags
-    if not isinstance(source, str) or _PYTHON_ONLY.search(source) or flags & ~re.UNICODE:
-        return {}
-    # marshmallow matches from the beginning of the text, JSON Schema anywhere in it.
-    return {"pattern": source if source.startswith("^") and "|" not in source else f"^(?:{source})"}
-
-
-# ContainsOnly is a OneOf, so it comes first.
-_RULES: dict[type, Callable[[Any, Mapping[str, Any]], dict[str, Any]]] = {
-    validate.Length: _length,
-    validate.Range: _range,
-    validate.ContainsOnly: _contains_only,
-    validate.OneOf: _one_of,
-    validate.NoneOf: _none_of,
-    validate.Regexp: _regexp,
-    validate.Equal: lambda validator, _: {"const": to_plain(validator.comparable)},
-    validate.Email: lambda validator, _: {"format": "email"},
-    validate.URL: lambda validator, _: {"format": "uri"},
-}
-
-
-def _given(rules: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in rules.items() if value is not None}
-
-
-def _key(name: str, field: fields.Field[Any]) -> str:
-    return name if field.data_key is None else field.data_key
+def _partial_within(partial: Partial, key: str) -> Partial:
+    if not isinstance(partial, Collection):
+        return partial
+    prefix = f"{key}."
+    return [name.removeprefix(prefix) for name in partial if name.startswith(prefix)]
 
 
 def _is_field(value: object) -> bool:

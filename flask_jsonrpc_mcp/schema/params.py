@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import marshmallow
 
 from ..errors import InvalidParams, Problem
-from .hints import HintConverter, hints_of, loader_of, object_schema
-from .marshmallow_fields import as_schema, to_json_schema
+from ..strict_json import to_plain
+from .fitting import check_fit, check_reserved, reserved_names, takes_any_name, takes_whole
+from .hints import HintConverter
+from .marshmallow_fields import as_schema, may_be_missing, to_json_schema
 from .mirrored import MirroredArgument, find_mirrored
-from .problems import from_marshmallow, pointer
+from .problems import from_marshmallow, pointer, within_bounds
+from .reading import parameters_of
+from .records import parameters_as_members
 from .shape import SchemaSpec, Shape
-from .validator import compile_validator
+from .validator import compile_validator, knows_keyword
 
 # Keywords beside which `additionalProperties` would not see all the members that are declared.
-_APPLICATORS = ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas")
+_APPLICATORS = ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "dependencies")
 _OPENNESS = ("additionalProperties", "unevaluatedProperties")
 
 
@@ -51,13 +54,25 @@ class Params:
 
         :raises InvalidParams: listing everything that is wrong with them.
         """
-        named = arguments if isinstance(arguments, Mapping) else self._by_name(arguments)
+        try:
+            loaded = self._load(arguments if isinstance(arguments, Mapping) else self._by_name(arguments))
+        except InvalidParams as error:
+            raise InvalidParams(within_bounds(error.problems)) from error.__cause__
+        if self.whole:
+            return (loaded,), {}
+        if not isinstance(loaded, Mapping):
+            raise TypeError(
+                f"params loads a {type(loaded).__name__}, but the function takes its arguments by name;"
+                " give it one parameter for the whole"
+            )
+        return (), dict(loaded)
+
+    def _load(self, named: Mapping[str, Any]) -> Any:
         problems = self.shape.problems(named)
         problems += [Problem(pointer("", name), "is not expected here") for name in self.reserved.intersection(named)]
         if problems:
             raise InvalidParams(problems)
-        loaded = self.load(named)
-        return ((loaded,), {}) if self.whole else ((), loaded)
+        return self.load(named)
 
     def _by_name(self, values: Sequence[Any]) -> dict[str, Any]:
         names = list(self.schema["properties"])
@@ -82,35 +97,20 @@ def compile_params(func: Callable[..., Any], spec: SchemaSpec | None) -> Params:
 
 
 def _from_hints(func: Callable[..., Any]) -> Params:
-    hints = hints_of(func)
+    members = parameters_as_members(func)
+    check_reserved(func, [member.name for member in members])
     converter = HintConverter()
-    members, required = {}, []
-    for parameter in inspect.signature(func).parameters.values():
-        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            raise TypeError(
-                f"parameter '{parameter}' has no name a caller could use;"
-                " declare each parameter by name, or pass params="
-            )
-        hint = hints.get(parameter.name, Any)
-        try:
-            if parameter.default is parameter.empty:
-                members[parameter.name] = converter.convert(hint)
-                required.append(parameter.name)
-            else:
-                members[parameter.name] = converter.with_default(hint, parameter.default)
-        except TypeError as error:
-            raise TypeError(
-                f"parameter {parameter.name!r}: {error}; change the hint, or describe the arguments with params="
-            ) from error
-    schema = object_schema({name: member.schema for name, member in members.items()}, required)
-    schema = converter.definitions.attach(schema)
-    return Params(Shape(schema, compile_validator(schema, ours=True)), loader_of(members))
+    try:
+        converted = converter.members(members)
+        schema = converter.complete(converted.schema)
+    except TypeError as error:
+        raise TypeError(f"parameter {error}; change the hint, or describe the arguments with params=") from error
+    return Params(Shape(schema, compile_validator(schema, ours=True)), converted.load or dict)
 
 
 def _from_marshmallow(func: Callable[..., Any], schema: marshmallow.Schema) -> Params:
     if schema.many:
         raise TypeError("params is a schema with many=True, but the arguments of a call are one object")
-    spelled = to_json_schema(schema)
 
     def load(arguments: Mapping[str, Any]) -> Any:
         try:
@@ -118,30 +118,38 @@ def _from_marshmallow(func: Callable[..., Any], schema: marshmallow.Schema) -> P
         except marshmallow.ValidationError as error:
             raise InvalidParams(from_marshmallow(error.messages)) from error
 
+    spelled = to_json_schema(schema)
+    shape = Shape(spelled, compile_validator(spelled, ours=True))
     taken = {
-        field.attribute or name: field.required or field.load_default is not marshmallow.missing
+        field.attribute or name: not may_be_missing(schema.partial, name)
+        and (field.required or field.load_default is not marshmallow.missing)
         for name, field in schema.load_fields.items()
     }
-    shape = Shape(spelled, compile_validator(spelled, ours=True))
-    return _fit(func, Params(shape, load), taken, passes_unknown=schema.unknown == marshmallow.INCLUDE)
+    if takes_whole(func, taken, of_a_class=True):
+        return Params(shape, load, whole=True)
+    check_fit(func, taken, passes_unknown=schema.unknown == marshmallow.INCLUDE)
+    return Params(shape, load, reserved=reserved_names(func))
 
 
 def _from_json_schema(func: Callable[..., Any], spec: Mapping[str, Any]) -> Params:
     if spec.get("type", "object") != "object":
         raise TypeError(f"params must describe an object, not type {spec['type']!r}")
-    schema = {**({} if "type" in spec else {"type": "object"}), **spec}
+    schema = {**({} if "type" in spec else {"type": "object"}), **to_plain(spec)}
     schema.setdefault("properties", {})
-    validator = compile_validator(schema)
-    open_ended = any(schema.get(keyword, False) is not False for keyword in _OPENNESS)
-    if not open_ended and not any(keyword in schema for keyword in _OPENNESS):
-        open_ended = _takes_any_name(func)
-        if not open_ended:
-            schema[_closing_keyword(schema)] = False
-            validator = compile_validator(schema)
-    taken = {name: name in schema.get("required", ()) for name in schema["properties"]}
-    passes_unknown = open_ended or "patternProperties" in schema
-    params = Params(Shape(schema, validator), _integer_loader(schema["properties"]))
-    return _fit(func, params, taken, passes_unknown=passes_unknown)
+    compile_validator(schema)
+    properties = schema["properties"]
+    taken = {name: name in schema.get("required", ()) for name in properties}
+    whole = takes_whole(func, taken, of_a_class=False)
+    if not takes_any_name(func) and not any(keyword in schema for keyword in _OPENNESS):
+        schema = _closed(schema, None if whole else [parameter.name for parameter in parameters_of(func)])
+    shape = Shape(schema, compile_validator(schema))
+    load = _integer_loader(properties)
+    if whole:
+        return Params(shape, load, whole=True)
+    openness = [schema[keyword] for keyword in _OPENNESS if keyword in schema]
+    is_closed = bool(openness) and all(rules is False for rules in openness)
+    check_fit(func, taken, passes_unknown=not is_closed or "patternProperties" in schema)
+    return Params(shape, load, reserved=reserved_names(func))
 
 
 def _integer_loader(properties: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
@@ -154,37 +162,19 @@ def _integer_loader(properties: Mapping[str, Any]) -> Callable[[Mapping[str, Any
     return lambda arguments: {name: int(v) if name in integers else v for name, v in arguments.items()}
 
 
-def _closing_keyword(schema: Mapping[str, Any]) -> str:
-    composed = any(keyword in schema for keyword in _APPLICATORS)
-    return "unevaluatedProperties" if composed else "additionalProperties"
+def _closed(schema: dict[str, Any], names: Sequence[str] | None) -> dict[str, Any]:
+    """Refuse arguments that are not declared.
 
-
-def _fit(func: Callable[..., Any], params: Params, taken: Mapping[str, bool], *, passes_unknown: bool) -> Params:
-    """Check that the function can take what the schema lets through, and see how it wants it.
-
-    :param taken: The names the arguments come under after loading, and whether each is always there.
+    :param names: What the function takes; ``None`` when it takes everything in one piece.
     """
-    parameters = inspect.signature(func).parameters.values()
-    needed = [p.name for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-    if len(parameters) == 1 and needed and needed[0] not in taken:
-        return replace(params, whole=True)
-    for name in needed:
-        if not taken.get(name):
-            fix = "require it there, or give it a default" if name in taken else "add it there, or give it a default"
-            raise TypeError(f"parameter {name!r} may be missing from what params lets through; {fix}")
-    if not _takes_any_name(func):
-        untaken = [name for name in taken if name not in {p.name for p in parameters}]
-        if untaken:
-            raise TypeError(f"params has {untaken[0]!r}, which the function does not take; add a parameter or **kwargs")
-        if passes_unknown:
-            raise TypeError("params lets unknown arguments through, which the function does not take; add **kwargs")
-    return replace(params, reserved=_reserved_names(func) - set(taken))
-
-
-def _takes_any_name(func: Callable[..., Any]) -> bool:
-    return any(p.kind is p.VAR_KEYWORD for p in inspect.signature(func).parameters.values())
-
-
-def _reserved_names(func: Callable[..., Any]) -> frozenset[str]:
-    inner = getattr(func, "__func__", None)
-    return frozenset() if inner is None else frozenset([next(iter(inspect.signature(inner).parameters))])
+    if not any(keyword in schema for keyword in _APPLICATORS):
+        return {**schema, "additionalProperties": False}
+    if knows_keyword(schema, "unevaluatedProperties"):
+        return {**schema, "unevaluatedProperties": False}
+    if "$ref" in schema:
+        raise ValueError("this $schema ignores everything beside $ref; write it as allOf: [{$ref: ...}]")
+    if names is None:
+        return schema
+    # Older dialects do not see what combined schemas declare, but the function takes only what it names.
+    undeclared: dict[str, Any] = {name: {} for name in names if name not in schema["properties"]}
+    return {**schema, "properties": {**schema["properties"], **undeclared}, "additionalProperties": False}

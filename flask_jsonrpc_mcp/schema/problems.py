@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -16,6 +15,7 @@ from jsonschema.exceptions import best_match
 from jsonschema.protocols import Validator
 
 from ..errors import MAX_PROBLEMS, MAX_QUOTED, Problem, one_line
+from ..strict_json import write
 
 _BOUNDS: dict[str, str] = {
     "minimum": "must be at least {}",
@@ -34,6 +34,15 @@ _BOUNDS: dict[str, str] = {
     "pattern": "must match the pattern {}",
     "format": "must be a valid {}",
 }
+# Under the names of properties, patternProperties and None comes only what a schema of `false` refuses.
+_TEXTS = {
+    "required": "is required",
+    "uniqueItems": "must not have the same item twice",
+    "unevaluatedProperties": "has members the schema does not know",
+    **dict.fromkeys(("additionalProperties", "properties", "patternProperties", "None"), "is not expected here"),
+}
+MAX_BYTES = 8 * 1024
+_MAX_TEXT_BYTES = 1000
 _TYPE_NAMES = {type(None): "null", bool: "boolean", str: "string", int: "integer", float: "number", list: "array"}
 
 
@@ -46,6 +55,19 @@ def find_problems(validator: Validator, value: Any) -> list[Problem]:
     except (RecursionError, OverflowError):
         # A rule such as multipleOf: 0.1 cannot be computed for every number JSON can spell.
         return [Problem("", "could not be checked against the schema")]
+
+
+def within_bounds(problems: Iterable[Problem]) -> list[Problem]:
+    """Keep the first problems, as many as an answer has room for, in bytes: a character can be four."""
+    kept = []
+    room = MAX_BYTES
+    for problem in itertools.islice(problems, MAX_PROBLEMS):
+        bounded = Problem(_cut(problem.path), _cut(problem.message))
+        room -= len(write(bounded.to_json()))
+        if room < 0:
+            break
+        kept.append(bounded)
+    return kept
 
 
 def from_marshmallow(messages: Any, path: str = "") -> list[Problem]:
@@ -67,25 +89,11 @@ def pointer(base: str, *steps: object) -> str:
 
 
 def _problems_of(error: jsonschema.ValidationError) -> Iterable[Problem]:
-    path = pointer("", *error.absolute_path)
-    if error.validator == "required":
-        # Reported once per missing member; only the message says which one.
-        names: list[str] = list(error.validator_value)  # type: ignore[arg-type]
-        name = next(name for name in names if error.message.startswith(repr(name)))
-        return [Problem(pointer(path, name), "is required")]
-    if error.validator == "additionalProperties" and error.validator_value is False:
-        return [Problem(pointer(path, name), "is not expected here") for name in _unexpected_members(error)]
-    return [Problem(path, _message_of(error))]
-
-
-def _unexpected_members(error: jsonschema.ValidationError) -> list[str]:
-    schema: Any = error.schema
-    members: Any = error.instance
-    known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
-    unexpected = (
-        name for name in members if name not in known and not any(re.search(pattern, name) for pattern in patterns)
-    )
-    return list(itertools.islice(unexpected, MAX_PROBLEMS))
+    if error.validator in ("anyOf", "oneOf"):
+        intended = _intended_alternative(error)
+        if intended:
+            return itertools.chain.from_iterable(_problems_of(inner) for inner in intended)
+    return [Problem(pointer("", *error.absolute_path), _message_of(error))]
 
 
 def _message_of(error: jsonschema.ValidationError) -> str:
@@ -94,13 +102,9 @@ def _message_of(error: jsonschema.ValidationError) -> str:
         return _wrong_type(error)
     if keyword in ("anyOf", "oneOf"):
         return _no_alternative(error)
-    if keyword == "uniqueItems":
-        return "must not have the same item twice"
-    if keyword == "unevaluatedProperties":
-        return "has members the schema does not know"
     if keyword in _BOUNDS:
         return _BOUNDS[keyword].format(_quote(error.validator_value))
-    return f"breaks the rule {keyword!r}"
+    return _TEXTS.get(keyword, f"breaks the rule {keyword!r}")
 
 
 def _wrong_type(error: jsonschema.ValidationError) -> str:
@@ -109,18 +113,42 @@ def _wrong_type(error: jsonschema.ValidationError) -> str:
     return f"must be of type {' or '.join(wanted)}, not {_type_name(error.instance)}"
 
 
-def _no_alternative(error: jsonschema.ValidationError) -> str:
-    """Say which types would do when it is a matter of type, else what is wrong with the likeliest alternative."""
+def _alternatives(error: jsonschema.ValidationError) -> list[list[jsonschema.ValidationError]]:
+    """Sort what is wrong by alternative."""
     alternatives: dict[int, list[jsonschema.ValidationError]] = {}
     for inner in error.context or ():
         alternatives.setdefault(int(inner.schema_path[0]), []).append(inner)
-    mistyped = [inners[0] for inners in alternatives.values() if [i.validator for i in inners] == ["type"]]
-    if alternatives and len(mistyped) == len(alternatives) and not any(inner.path for inner in mistyped):
-        wanted = " or ".join(str(inner.validator_value) for inner in mistyped)
+    return list(alternatives.values())
+
+
+def _intended_alternative(error: jsonschema.ValidationError) -> list[jsonschema.ValidationError] | None:
+    """Find the alternative the caller had in mind: the only one of that type, or the one its const members choose."""
+    typed = [inners for inners in _alternatives(error) if not any(_is_mistyped(inner) for inner in inners)]
+    if len(typed) == 1:
+        return typed[0]
+    chosen = [inners for inners in typed if not any(_is_other_choice(inner) for inner in inners)]
+    return chosen[0] if len(chosen) == 1 else None
+
+
+def _is_mistyped(inner: jsonschema.ValidationError) -> bool:
+    return inner.validator == "type" and not inner.path
+
+
+def _is_other_choice(inner: jsonschema.ValidationError) -> bool:
+    return inner.validator in ("const", "enum") and len(inner.path) == 1
+
+
+def _no_alternative(error: jsonschema.ValidationError) -> str:
+    """Say which types would do when it is a matter of type, else what is wrong with the likeliest alternative."""
+    mistyped = [[inner for inner in inners if _is_mistyped(inner)] for inners in _alternatives(error)]
+    if mistyped and all(mistyped):
+        wanted = " or ".join(str(inners[0].validator_value) for inners in mistyped)
         return f"must be of type {wanted}, not {_type_name(error.instance)}"
+    if not mistyped:
+        return "must match exactly one of the alternatives"
     likeliest = best_match(iter([error]))
     if likeliest is None or likeliest is error:
-        return "must match exactly one of the alternatives"
+        return "matches none of the alternatives"
     [problem, *_] = _problems_of(likeliest)
     inner_path = problem.path.removeprefix(pointer("", *error.absolute_path))
     return f"matches none of the alternatives ({Problem(inner_path, problem.message)})"
@@ -133,3 +161,10 @@ def _type_name(value: Any) -> str:
 def _quote(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return one_line(text, MAX_QUOTED)
+
+
+def _cut(text: str) -> str:
+    encoded = text.encode("utf-8")
+    if len(encoded) <= _MAX_TEXT_BYTES:
+        return text
+    return encoded[:_MAX_TEXT_BYTES].decode("utf-8", "ignore") + "…"

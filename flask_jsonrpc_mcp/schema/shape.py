@@ -11,9 +11,10 @@ from jsonschema.protocols import Validator
 from ..content import is_content_hint
 from ..errors import Problem
 from ..strict_json import to_plain
-from .hints import HintConverter, hints_of
+from .hints import HintConverter
 from .marshmallow_fields import MarshmallowSpec, as_schema, to_json_schema
 from .problems import find_problems
+from .reading import hint_of, is_generator
 from .validator import compile_validator
 
 SchemaSpec = MarshmallowSpec | Mapping[str, Any]
@@ -64,20 +65,20 @@ def compile_output(func: Callable[..., Any], spec: SchemaSpec | None) -> Shape |
         return Shape(spelled, compile_validator(spelled, ours=True), lambda result: to_plain(dump(result)))
     if not isinstance(spec, Mapping):
         raise TypeError("output must be a JSON Schema dict, a marshmallow schema or a dict of marshmallow fields")
-    spelled = dict(spec)
+    spelled = to_plain(spec)
     return Shape(spelled, compile_validator(spelled))
 
 
 def _shape_of_return_hint(func: Callable[..., Any]) -> Shape | None:
-    hint = hints_of(func).get("return", Any)
-    if is_content_hint(hint):
-        return None
     converter = HintConverter(output=True)
     try:
-        converted = converter.stream(hint) or converter.convert(hint)
+        hint = hint_of(func, "return")
+        if is_content_hint(hint):
+            return None
+        converted = converter.stream(hint, joined=is_generator(func)) or converter.convert(hint)
     except TypeError as error:
         raise TypeError(f"the return hint: {error}; change it, or describe the result with output=") from error
     if not converted.schema:
         return None
-    spelled = converter.definitions.attach(converted.schema)
+    spelled = converter.complete(converted.schema)
     return Shape(spelled, compile_validator(spelled, ours=True))

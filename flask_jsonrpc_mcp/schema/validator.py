@@ -15,8 +15,11 @@ from referencing import Registry, Resource
 from referencing.jsonschema import EMPTY_REGISTRY, specification_with
 
 from .formats import FORMATS
+from .keywords import KEYWORDS, ecma
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
 def compile_validator(schema: Mapping[str, Any], *, ours: bool = False) -> Validator:
@@ -25,67 +28,86 @@ def compile_validator(schema: Mapping[str, Any], *, ours: bool = False) -> Valid
     :param ours: The schema was generated here, so it needs no check against its meta-schema (two milliseconds each).
     :raises ValueError: when the schema is not valid, or has a reference that does not lead into itself.
     """
-    dialect = schema.get("$schema", DIALECT)
-    base = validators.validator_for({"$schema": dialect}, default=None)  # type: ignore[arg-type]
-    if base is None:
-        raise ValueError(f"$schema {dialect!r} is not a JSON Schema dialect; leave it out for 2020-12")
+    base = _base_of(schema)
     if not ours:
-        try:
-            base.check_schema(dict(schema))
-        except jsonschema.SchemaError as error:
-            raise ValueError(f"not a valid JSON Schema: {error.json_path}: {error.message[:200]}") from error
-        _check_references(schema, dialect)
-        _check_patterns(schema)
+        _check_valid(base, schema)
+        for inner in _schemas_within(schema, base):
+            _check_dialect(inner, schema.get("$schema", DIALECT))
+            _check_patterns(inner)
+    # Without $schema: wherever jsonschema meets it, it falls back to its own keywords.
+    rules = {keyword: rule for keyword, rule in schema.items() if keyword != "$schema"}
     # The empty registry matters: without one, a reference to http: or file: would be opened.
-    return _strict(base)(schema, registry=EMPTY_REGISTRY, format_checker=FORMATS)
+    return _strict(base)(rules, registry=EMPTY_REGISTRY, format_checker=FORMATS)
+
+
+def knows_keyword(schema: Mapping[str, Any], keyword: str) -> bool:
+    """Tell whether the dialect of a schema has a keyword."""
+    return keyword in _base_of(schema).VALIDATORS
+
+
+def _base_of(schema: Mapping[str, Any]) -> type[Validator]:
+    dialect = schema.get("$schema", DIALECT)
+    base: type[Validator] | None = validators.validator_for({"$schema": dialect}, default=None)  # type: ignore[arg-type]
+    if base is None or base is jsonschema.Draft3Validator:
+        raise ValueError(f"$schema {dialect!r} is not a JSON Schema dialect we know; leave it out for 2020-12")
+    return base
 
 
 @functools.cache
 def _strict(base: type[Validator]) -> type[Validator]:
-    strict: type[Validator] = validators.extend(base, {"pattern": _pattern})  # type: ignore[no-untyped-call]
+    strict: type[Validator] = validators.extend(base, KEYWORDS)  # type: ignore[no-untyped-call]
     return strict
 
 
-def _pattern(validator: Validator, pattern: str, instance: Any, schema: Any) -> Iterator[jsonschema.ValidationError]:
-    if validator.is_type(instance, "string") and not _ecma(pattern).search(instance):
-        yield jsonschema.ValidationError(f"does not match {pattern!r}")
+def _check_valid(base: type[Validator], schema: Any) -> None:
+    try:
+        base.check_schema(schema)
+    except jsonschema.SchemaError as error:
+        raise ValueError(f"not a valid JSON Schema: {error.json_path}: {error.message[:200]}") from error
 
 
-@functools.lru_cache(maxsize=512)
-def _ecma(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern with ECMA's ``$``, which is the very end; Python's also matches before a final newline."""
-    return re.compile(_ESCAPE_CLASS_OR_END.sub(lambda match: r"\Z" if match[0] == "$" else match[0], pattern))
+def _schemas_within(schema: Mapping[str, Any], base: type[Validator]) -> Iterator[Mapping[str, Any]]:
+    """Walk over the schemas inside a schema, also those that only a reference makes one.
 
-
-_ESCAPE_CLASS_OR_END = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|\$", re.DOTALL)
-
-
-def _check_references(schema: Mapping[str, Any], dialect: str) -> None:
-    root: Resource[Any] = specification_with(dialect).create_resource(schema)
+    :raises ValueError: when a reference leads out of it.
+    """
+    specification = specification_with(schema.get("$schema", DIALECT))
+    root: Resource[Any] = specification.create_resource(schema)
     registry: Registry[Any] = Registry().with_resource(root.id() or "", root)
     # The crawled registry knows the anchors and inner $ids of the schema, and nothing else.
     pending = [(root, registry.crawl().resolver_with_root(root))]
+    seen = set()
     while pending:
         resource, resolver = pending.pop()
-        reference = resource.contents.get("$ref") if isinstance(resource.contents, Mapping) else None
-        if reference is not None:
+        if not isinstance(resource.contents, Mapping) or id(resource.contents) in seen:
+            continue
+        seen.add(id(resource.contents))
+        yield resource.contents
+        pending += [(inner, resolver.in_subresource(inner)) for inner in resource.subresources()]
+        for keyword in _REFERENCES:
+            reference = resource.contents.get(keyword)
+            if reference is None:
+                continue
             try:
-                resolver.lookup(reference)
+                target = resolver.lookup(reference)
             except referencing.exceptions.Unresolvable as error:
                 raise ValueError(
-                    f"$ref {reference!r} does not lead into the schema itself; nothing is ever fetched,"
+                    f"{keyword} {reference!r} does not lead into the schema itself; nothing is ever fetched,"
                     " so copy what it names into $defs"
                 ) from error
-        pending += [(inner, resolver.in_subresource(inner)) for inner in resource.subresources()]
+            _check_valid(base, target.contents)
+            pending.append((specification.create_resource(target.contents), target.resolver))
 
 
-def _check_patterns(value: Any) -> None:
-    if isinstance(value, Mapping):
-        pattern = value.get("pattern")
-        if isinstance(pattern, str):
-            try:
-                _ecma(pattern)
-            except re.error as error:
-                raise ValueError(f"pattern {pattern!r} is not a regular expression Python can read: {error}") from error
-    for inner in value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ():
-        _check_patterns(inner)
+def _check_dialect(schema: Mapping[str, Any], dialect: str) -> None:
+    if schema.get("$schema", dialect) != dialect:
+        raise ValueError(f"$schema {schema['$schema']!r} is another dialect than that of the schema around it")
+
+
+def _check_patterns(schema: Mapping[str, Any]) -> None:
+    # The meta-schemas know all other patterns, but those of draft 4 and 6 not these.
+    for pattern in schema.get("patternProperties", ()):
+        try:
+            ecma(pattern)
+        except re.error as error:
+            raise ValueError(f"pattern {pattern!r} is not a regular expression Python can read: {error}") from error

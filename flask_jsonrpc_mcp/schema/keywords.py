@@ -1,0 +1,94 @@
+"""The keywords of JSON Schema that we check in our own way, which is that of the specification.
+
+jsonschema reads patterns as Python does, while JSON Schema means those of ECMA-262; and it tells of a missing, unknown
+or forbidden member at the object around it, where only the message would say which one it is.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from jsonschema import ValidationError
+from jsonschema.protocols import Validator
+
+from ..errors import MAX_PROBLEMS
+
+Errors = Iterator[ValidationError]
+
+# What \s is in ECMA-262; with re.ASCII, Python's is only the first part of it.
+_SPACE = r"\s\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
+_ESCAPE_CLASS_OR_END = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|\$", re.DOTALL)
+
+
+@functools.lru_cache(maxsize=512)
+def ecma(pattern: str) -> re.Pattern[str]:
+    """Compile a pattern as ECMA-262 reads it.
+
+    There ``$`` is the very end, where Python's also matches before a final newline; digits and letters are those of
+    ASCII, white space is that of Unicode.
+    """
+    return re.compile(_ESCAPE_CLASS_OR_END.sub(_in_python, pattern), re.ASCII)
+
+
+def _in_python(match: re.Match[str]) -> str:
+    token = match[0]
+    if token.startswith("["):
+        return re.sub(r"\\.", lambda escape: _SPACE if escape[0] == r"\s" else escape[0], token, flags=re.DOTALL)
+    return {"$": r"\Z", r"\s": f"[{_SPACE}]", r"\S": f"[^{_SPACE}]"}.get(token, token)
+
+
+def _pattern(validator: Validator, pattern: str, instance: Any, schema: Any) -> Errors:
+    if validator.is_type(instance, "string") and not ecma(pattern).search(instance):
+        yield ValidationError("does not match")
+
+
+def _properties(validator: Validator, properties: Mapping[str, Any], instance: Any, schema: Any) -> Errors:
+    if validator.is_type(instance, "object"):
+        for name, rules in properties.items():
+            if name in instance:
+                yield from _member(validator, instance, name, rules)
+
+
+def _pattern_properties(validator: Validator, patterns: Mapping[str, Any], instance: Any, schema: Any) -> Errors:
+    if validator.is_type(instance, "object"):
+        for pattern, rules in patterns.items():
+            for name in filter(ecma(pattern).search, instance):
+                yield from _member(validator, instance, name, rules)
+
+
+def _additional_properties(validator: Validator, rules: Any, instance: Any, schema: Any) -> Errors:
+    if validator.is_type(instance, "object"):
+        known = schema.get("properties", {})
+        patterns = [ecma(pattern) for pattern in schema.get("patternProperties", ())]
+        others = (
+            name for name in instance if name not in known and not any(pattern.search(name) for pattern in patterns)
+        )
+        for name in itertools.islice(others, MAX_PROBLEMS) if rules is False else others:
+            yield from _member(validator, instance, name, rules)
+
+
+def _required(validator: Validator, names: Sequence[str], instance: Any, schema: Any) -> Errors:
+    if validator.is_type(instance, "object"):
+        for name in names:
+            if name not in instance:
+                yield ValidationError("is missing", path=[name])
+
+
+def _member(validator: Any, instance: Any, name: str, rules: Any) -> Errors:
+    if rules is False:
+        yield ValidationError("is not allowed", path=[name])
+    else:
+        yield from validator.descend(instance[name], rules, path=name, schema_path=name)
+
+
+KEYWORDS: dict[str, Callable[..., Errors]] = {
+    "pattern": _pattern,
+    "properties": _properties,
+    "patternProperties": _pattern_properties,
+    "additionalProperties": _additional_properties,
+    "required": _required,
+}

@@ -1,0 +1,51 @@
+"""From JSON values that fit a schema to the Python values that a hint promises."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..errors import InvalidParams
+from .problems import pointer
+
+Load = Callable[[Any], Any]
+"""From a JSON value that fits the schema to the Python value."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Converted:
+    """A hint's schema, and how to load a value that fits it; ``None`` when the JSON value will do as it is."""
+
+    schema: dict[str, Any]
+    load: Load | None = None
+
+
+def as_it_is(value: Any) -> Any:
+    return value
+
+
+def optional(load: Load | None) -> Load | None:
+    """Load anything but null, which stays ``None``."""
+    return None if load is None else lambda value: None if value is None else load(value)
+
+
+def load_members(members: Mapping[str, Converted]) -> Load | None:
+    """Make the function that loads each member of an object by its own hint."""
+    loads = {name: member.load for name, member in members.items() if member.load is not None}
+    if not loads:
+        return None
+
+    def load(value: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: load_at(name, loads[name], item) if name in loads else item for name, item in value.items()}
+
+    return load
+
+
+def load_at(step: object, load: Load, value: Any) -> Any:
+    """Load what stands at one step of a path, and say so when it is refused."""
+    try:
+        return load(value)
+    except InvalidParams as error:
+        problems = [dataclasses.replace(problem, path=pointer("", step) + problem.path) for problem in error.problems]
+        raise InvalidParams(problems) from error.__cause__

@@ -1,0 +1,89 @@
+"""What Python tells of a function or a class: its parameters, and its hints as types rather than as text."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+def hint_of(func: Callable[..., Any], name: str) -> Any:
+    """Evaluate the hint of one parameter, or of ``"return"``; ``Any`` when there is none.
+
+    :raises TypeError: when it cannot be evaluated.
+    """
+    described = innermost(func)
+    annotations: Mapping[str, Any] = _evaluating(lambda: getattr(described, "__annotations__", {}))
+    if name not in annotations:
+        return Any
+    # Not the function itself: for a default of None, Python 3.10 would make `T` into `Optional[T]`, which it cannot
+    # do with Annotated[T, {...}] because a dict has no hash.
+    described_alone = types.SimpleNamespace(__annotations__={name: annotations[name]})
+    names = getattr(described, "__globals__", {})
+    return _evaluating(lambda: typing.get_type_hints(described_alone, names, include_extras=True)[name])
+
+
+def hints_of_class(kind: type) -> dict[str, Any]:
+    """Evaluate the hints of a class's members.
+
+    :raises TypeError: when one cannot be evaluated.
+    """
+    try:
+        return _evaluating(lambda: typing.get_type_hints(kind, include_extras=True))
+    except TypeError as error:
+        raise TypeError(f"{kind.__name__}: {error}") from error
+
+
+def parameters_of(func: Callable[..., Any]) -> list[inspect.Parameter]:
+    """List the parameters a caller has to fill.
+
+    :raises TypeError: for a method that was not bound to its object.
+    """
+    parameters = list(inspect.signature(func).parameters.values())
+    if parameters and inspect.isfunction(func):
+        first = parameters[0]
+        if first.name in ("self", "cls") and first.annotation is first.empty:
+            raise TypeError(
+                f"its first parameter is {first.name!r}, which Python fills only on an object;"
+                " register the bound method: rpc.add_method(name, obj.method)"
+            )
+    return parameters
+
+
+def is_generator(func: Callable[..., Any]) -> bool:
+    """Tell whether a call gives a generator, so that its items arrive one by one."""
+    described = innermost(func)
+    return inspect.isgeneratorfunction(described) or inspect.isasyncgenfunction(described)
+
+
+def innermost(func: Callable[..., Any]) -> Callable[..., Any]:
+    """Find the function behind decorators, partials and callable objects, as `inspect.signature` does."""
+    while True:
+        if isinstance(func, functools.partial):
+            func = func.func
+        elif hasattr(func, "__wrapped__"):
+            func = func.__wrapped__
+        elif inspect.isroutine(func):
+            return func
+        else:
+            func = type(func).__call__
+
+
+T = typing.TypeVar("T")
+
+
+def _evaluating(evaluate: Callable[[], T]) -> T:
+    try:
+        return evaluate()
+    except NameError as error:
+        raise TypeError(f"the hint {error.name!r} is not a name of its module; define it there") from error
+    except TypeError as error:
+        if "unhashable" not in str(error):
+            raise
+        raise TypeError(
+            "this Python cannot put Annotated[..., {...}] into a union;"
+            " write the union inside, as in Annotated[int | None, {...}]"
+        ) from error
