@@ -9,6 +9,11 @@ SITE_ENV ?= development
 VENV := .venv
 RUN := $(VENV)/bin/python -m
 
+# Real MCP clients: each in an environment of its own, because they need different versions of the same packages.
+CLIENTS := .clients
+CLIENTS_PYTHON := $(patsubst tests/clients/requirements-%.txt,$(CLIENTS)/%/.installed,$(wildcard tests/clients/requirements-*.txt))
+CLIENTS_NODE := tests/clients/node_modules/.installed
+
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -31,6 +36,19 @@ serve: $(VENV)/.installed-sample ## run the sample site under gunicorn on HOST:P
 test: $(VENV)/.installed-test ## run the whole test suite
 	$(RUN) pytest --cov --cov-report=term
 
+.PHONY: clients
+clients: $(CLIENTS_PYTHON) $(CLIENTS_NODE) ## install the MCP clients that the tests connect with
+
+$(CLIENTS)/%/.installed: tests/clients/requirements-%.txt
+	$(PYTHON) -m venv --clear $(CLIENTS)/$*
+	$(CLIENTS)/$*/bin/python -m pip install --quiet --requirement $<
+	@touch $@
+
+# npm ci makes node_modules anew.
+$(CLIENTS_NODE): tests/clients/package.json tests/clients/package-lock.json tests/clients/.npmrc $(CLIENTS)/node/.installed
+	cd tests/clients && PATH="$$OLDPWD/$(CLIENTS)/node/bin:$$PATH" npm ci --loglevel=error
+	@touch $@
+
 .PHONY: lint
 lint: $(VENV)/.installed-lint ## check style and common mistakes
 	$(RUN) ruff check .
@@ -52,5 +70,5 @@ bench-list: $(VENV)/.installed-test ## measure a page of the list with few and w
 
 .PHONY: clean
 clean: ## remove what the other targets made
-	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage instance
+	rm -rf $(VENV) $(CLIENTS) tests/clients/node_modules build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage instance
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
