@@ -2,13 +2,16 @@
 
 from .access import Caller
 from .blueprint import McpBlueprint
+from .calls import Call, current_call
 from .content import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent, ToolResult
-from .dispatcher import Call, method_called
+from .dispatcher import method_called
 from .errors import RpcError
 from .marks import mcp_tool
+from .passwords import CachedPasswords
 
 __all__ = [
     "AudioContent",
+    "CachedPasswords",
     "Call",
     "Caller",
     "EmbeddedResource",
@@ -18,6 +21,7 @@ __all__ = [
     "RpcError",
     "TextContent",
     "ToolResult",
+    "current_call",
     "mcp_tool",
     "method_called",
 ]

@@ -31,6 +31,7 @@ class Caller:
     :param scheme: How they signed in, in lower case; ``None`` for an anonymous caller.
     :param may_sign_in: Anonymous, and there is an auth object to sign in with.
     :param principal: Who they are in one text, the same with every request; empty for an anonymous caller.
+    :param address: Where the request came from, as far as the app knows (see werkzeug's ``ProxyFix``).
     """
 
     user: Any = None
@@ -39,6 +40,7 @@ class Caller:
     permissions: frozenset[str] = field(default_factory=frozenset)
     may_sign_in: bool = False
     principal: str = ""
+    address: str = ""
 
     @property
     def anonymous(self) -> bool:
@@ -101,7 +103,8 @@ class Authenticator:
         if not addressed:
             if self._auths and request.headers.get("Authorization", "").strip():
                 raise Unauthorized()
-            return Caller(permissions=self._permissions(None, None, None), may_sign_in=bool(self._auths))
+            permissions = self._permissions(None, None, None)
+            return Caller(permissions=permissions, may_sign_in=bool(self._auths), address=request.remote_addr or "")
         [auth] = addressed
         credentials = auth.get_auth()
         if not _is_well_formed(auth, credentials):
@@ -117,7 +120,14 @@ class Authenticator:
         g.flask_httpauth_user = user
         scheme = auth.scheme.lower()
         principal = f"{scheme}:{_identity_of(user, credentials)}"
-        return Caller(user, _name_of(user, credentials), scheme, permissions, principal=principal)
+        return Caller(
+            user,
+            _name_of(user, credentials),
+            scheme,
+            permissions,
+            principal=principal,
+            address=request.remote_addr or "",
+        )
 
     def _permissions(self, auth: HTTPAuth | None, user: Any, role_holder: Any) -> frozenset[str]:
         if self.permissions_loader is not None:

@@ -22,10 +22,12 @@ from .dispatcher import Dispatcher
 from .faces import discovery, jsonrpc, mcp, rest
 from .faces.routes import Route
 from .methods import MethodOptions, make_method
+from .rate_limits import RateLimits
 from .registry import Registry
 from .settings import NO_DOTS, PREFIX, set_defaults
 
 if TYPE_CHECKING:
+    from flask_limiter import Limiter
     from typing_extensions import Unpack
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -51,6 +53,8 @@ class McpBlueprint(Blueprint):
     :param auth: A Flask-HTTPAuth object: Basic, Token, Digest or Multi. Without one every caller is anonymous.
     :param require_auth: Refuse anonymous callers everywhere but under ``/.well-known/``.
     :param discover_access: Permissions it takes to list and describe tools.
+    :param limiter: The app's Flask-Limiter object, for rate limits.
+    :param rate_limit: How many calls one caller may make, such as ``"100/minute"``; needs a limiter.
     :param options: Everything else a :class:`flask.Blueprint` takes, such as ``url_prefix``.
     """
 
@@ -62,6 +66,8 @@ class McpBlueprint(Blueprint):
         auth: HTTPAuth | MultiAuth | None = None,
         require_auth: bool = False,
         discover_access: Iterable[str] = (),
+        limiter: Limiter | None = None,
+        rate_limit: str | None = None,
         **options: Any,
     ) -> None:
         super().__init__(name, import_name, **options)
@@ -69,10 +75,11 @@ class McpBlueprint(Blueprint):
             raise ValueError("require_auth=True needs an auth object to sign in with; pass auth= too")
         registry = Registry()
         catalogue = Catalogue(registry)
+        self._rate_limits = RateLimits(limiter, rate_limit)
         self.core = Core(
             registry=registry,
             catalogue=catalogue,
-            dispatcher=Dispatcher(catalogue),
+            dispatcher=Dispatcher(catalogue, self._rate_limits),
             authenticator=Authenticator(auth),
             require_auth=require_auth,
             discover_access=checked_permissions("discover_access", discover_access),
@@ -104,6 +111,9 @@ class McpBlueprint(Blueprint):
         :param output: What it gives, likewise; by default its return hint. A marshmallow schema dumps the result.
         :param access: The permissions a caller needs, every one of them; by default none, so anyone may call it.
         :param max_age: For how many seconds caches may keep its replies to GET; by default not at all.
+        :param timeout: After how many seconds the caller is answered, whatever the method does; by default it may
+            take its time. The method sees ``current_call.cancelled`` then.
+        :param rate_limit: How many calls of it one caller may make, such as ``"5/minute"``.
         :raises TypeError, ValueError: naming the function and the fix.
         """
         if callable(name):
@@ -112,7 +122,7 @@ class McpBlueprint(Blueprint):
 
     def add_method(self, name: str | None, func: F, **options: Unpack[MethodOptions]) -> F:
         """Make a function a method, without a decorator. See :meth:`method`."""
-        self.core.registry.add(make_method(func, name, **options))
+        self.core.registry.add(make_method(func, name, self._rate_limits, **options))
         return func
 
     def permissions_loader(self, loader: F) -> F:

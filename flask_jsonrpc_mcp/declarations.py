@@ -85,6 +85,12 @@ def checked_age(max_age: int | None) -> int | None:
     return max_age
 
 
+def checked_timeout(timeout: float | None) -> float | None:
+    if timeout is not None and (not isinstance(timeout, (int, float)) or isinstance(timeout, bool) or not timeout > 0):
+        raise ValueError(f"timeout must be a number of seconds, not {timeout!r}")
+    return timeout
+
+
 def checked_annotations(annotations: Mapping[str, Any] | None) -> dict[str, Any]:
     if annotations is None:
         return {}

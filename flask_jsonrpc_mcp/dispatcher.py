@@ -6,21 +6,19 @@ either an `RpcError`, which was written for the caller, or is logged in full und
 
 from __future__ import annotations
 
-import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from types import AsyncGeneratorType, CoroutineType
 from typing import Any
 
 from blinker import Namespace
 from flask import current_app
 
-from .access import Caller
+from .calls import Call, Result, RunningCall
 from .catalogue import Catalogue
 from .content import as_tool_result, blocks_of
 from .errors import MAX_QUOTED, InternalError, MissingCapability, RpcError, VerbNotAllowed, one_line
 from .methods import Method
+from .rate_limits import RateLimits
+from .running import Runner
 from .strict_json import to_plain
 
 method_called = Namespace().signal("method-called")
@@ -31,57 +29,13 @@ method_called = Namespace().signal("method-called")
 """
 
 
-def new_id() -> str:
-    """Make an id that finds a call in the log."""
-    return secrets.token_hex(6)
-
-
-@dataclass(frozen=True)
-class Call:
-    """One call of a method.
-
-    :param arguments: By name, or by position.
-    :param face: Where it came in: ``rest``, ``jsonrpc``, ``mcp``.
-    :param tools_only: Methods that are not marked for MCP do not exist here.
-    :param read_only: Only methods that say they change nothing may run.
-    :param capabilities: What the client can do for a method: ``sampling``, ``elicitation``, ``roots``.
-    :param meta: What the client sent beside the call, such as the ``traceparent`` of OpenTelemetry.
-    """
-
-    name: str
-    arguments: Mapping[str, Any] | Sequence[Any]
-    caller: Caller
-    face: str
-    tools_only: bool = True
-    read_only: bool = False
-    capabilities: frozenset[str] = frozenset()
-    meta: Mapping[str, Any] = field(default_factory=dict)
-    id: str = field(default_factory=new_id)
-
-
-@dataclass(frozen=True)
-class Result:
-    """What a call gave, as plain JSON.
-
-    :param content: Content blocks, when the method returned some.
-    :param meta: What the client gets beside it.
-    """
-
-    value: Any
-    content: list[dict[str, Any]] | None = None
-    meta: Mapping[str, Any] | None = None
-
-    @property
-    def plain(self) -> Any:
-        """The result for faces that have no content blocks."""
-        return self.content if self.value is None and self.content is not None else self.value
-
-
 class Dispatcher:
     """Runs calls of what a catalogue holds."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, catalogue: Catalogue, rate_limits: RateLimits) -> None:
         self._catalogue = catalogue
+        self._rate_limits = rate_limits
+        self._runner = Runner()
 
     def invoke(self, call: Call) -> Result:
         """Run a call inside the current Flask request.
@@ -91,14 +45,16 @@ class Dispatcher:
         started = time.perf_counter()
         method: Method | None = None
         try:
+            self._rate_limits.count(call.caller)
             method = self._catalogue.find(call.name, call.caller, tools_only=call.tools_only)
             if call.read_only and not method.read_only:
                 raise VerbNotAllowed(["POST"])
             missing = method.requires - call.capabilities
             if missing:
                 raise MissingCapability(missing)
+            self._rate_limits.count_method(call.caller, method.name, method.rate_limit)
             positional, named = method.params.bind(call.arguments)
-            result = _dump(method, _run(method, positional, named))
+            result = _dump(method, self._runner.run(RunningCall(call), method, positional, named))
         # BaseException, because sys.exit() in a method must not end the worker, and every call in it.
         except BaseException as error:
             failure = _as_rpc_error(error, call.id)
@@ -113,17 +69,6 @@ def log_unexpected(error: BaseException, error_id: str) -> None:
     current_app.logger.error("unexpected failure, id=%s", error_id, exc_info=error)
 
 
-def _run(method: Method, positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
-    result = current_app.ensure_sync(method.func)(*positional, **named)
-    if isinstance(result, CoroutineType):
-        result = current_app.ensure_sync(_awaited)(result)
-    if isinstance(result, Iterator):
-        return _buffered(method, list(result))
-    if isinstance(result, AsyncGeneratorType):
-        return _buffered(method, current_app.ensure_sync(_collected)(result))
-    return result
-
-
 def _dump(method: Method, returned: Any) -> Result:
     shown = as_tool_result(returned)
     if shown is None:
@@ -135,23 +80,6 @@ def _dump(method: Method, returned: Any) -> Result:
 
 def _dump_value(method: Method, value: Any) -> Any:
     return to_plain(value) if method.output is None else method.output.dump_result(value)
-
-
-async def _awaited(coroutine: CoroutineType[Any, Any, Any]) -> Any:
-    return await coroutine
-
-
-async def _collected(items: AsyncGeneratorType[Any, None]) -> list[Any]:
-    return [item async for item in items]
-
-
-def _buffered(method: Method, items: list[Any]) -> Any:
-    """Make one result of a generator's items: one text when it gives text, else a list."""
-    if method.output is not None:
-        is_text = method.output.schema.get("type") == "string"
-    else:
-        is_text = bool(items) and all(isinstance(item, str) for item in items)
-    return "".join(items) if is_text else items
 
 
 def _as_rpc_error(error: BaseException, call_id: str) -> RpcError:

@@ -22,6 +22,9 @@
     │   └── SignInRequired      the same, told to an anonymous caller who could sign in
     ├── InvalidParams           the arguments break the schema
     ├── MissingCapability       the tool needs something of the client that it cannot do
+    ├── TimedOut                the method has not ended after its time
+    ├── Overloaded              too many methods have not
+    ├── RateLimited             one call too many
     └── InternalError           anything unexpected in a method; the details are in the log under its id
         └── ServerFault         the same outside of a method, such as in a callback of the app
 
@@ -79,6 +82,9 @@ class RpcError(Exception):
     default_message = "Server error"
     rpc_message: str | None = None
     """The text that JSON-RPC 2.0 has for the code, where it has one."""
+
+    retry_after: int | None = None
+    """In how many seconds to try again, where that helps."""
 
     # For subclasses of yours that forget to call this class's __init__.
     message = default_message
@@ -292,6 +298,41 @@ class MissingCapability(RpcError):
         names = sorted(missing)
         data: dict[str, dict[str, object]] = {"requiredCapabilities": {name: {} for name in names}}
         super().__init__(f"This tool needs a client with {', '.join(names)}", data=data)
+
+
+class TimedOut(RpcError):
+    """The method has not ended after its time."""
+
+    code = -32003
+    status = 504
+    slug = "timeout"
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"The method has not ended after {seconds:g} seconds")
+
+
+class Overloaded(RpcError):
+    """Too many methods have not ended after their time."""
+
+    code = -32004
+    status = 503
+    rpc_status = 503
+    slug = "overloaded"
+    default_message = "Too many calls are still running; try again later"
+    retry_after = 5
+
+
+class RateLimited(RpcError):
+    """One call too many."""
+
+    code = -32005
+    status = 429
+    rpc_status = 429
+    slug = "rate_limited"
+
+    def __init__(self, retry_after: int) -> None:
+        self.retry_after = retry_after
+        super().__init__(f"Too many calls; try again in {retry_after} seconds")
 
 
 class InternalError(RpcError):

@@ -7,8 +7,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from .declarations import check_async, checked_age, checked_description, checked_name, checked_permissions, naming
+from .declarations import (
+    check_async,
+    checked_age,
+    checked_description,
+    checked_name,
+    checked_permissions,
+    checked_timeout,
+    naming,
+)
 from .marks import McpTool, mark_of
+from .rate_limits import RateLimits
 from .schema import Params, Shape, compile_output, compile_params
 from .schema.shape import SchemaSpec
 from .strict_json import write
@@ -28,6 +37,8 @@ class Method:
     output: Shape | None
     access: frozenset[str]
     max_age: int | None = None
+    timeout: float | None = None
+    rate_limit: tuple[Any, ...] = ()
     tool: McpTool | None = None
 
     @property
@@ -67,9 +78,13 @@ class MethodOptions(TypedDict, total=False):
     output: SchemaSpec | None
     access: Iterable[str]
     max_age: int | None
+    timeout: float | None
+    rate_limit: str | None
 
 
-def make_method(func: Callable[..., Any], name: str | None = None, **options: Unpack[MethodOptions]) -> Method:
+def make_method(
+    func: Callable[..., Any], name: str | None, rate_limits: RateLimits, **options: Unpack[MethodOptions]
+) -> Method:
     """Read everything a call will need off a function, once.
 
     :raises TypeError, ValueError: naming the function, what is wrong with it and the fix.
@@ -89,6 +104,8 @@ def make_method(func: Callable[..., Any], name: str | None = None, **options: Un
             output=compile_output(func, options.get("output")),
             access=checked_permissions("access", options.get("access", ())),
             max_age=checked_age(options.get("max_age")),
+            timeout=checked_timeout(options.get("timeout")),
+            rate_limit=rate_limits.parse(options.get("rate_limit")),
             tool=mark_of(func),
         )
         # What cannot be spelled must fail now, not when all tools are listed.

@@ -25,6 +25,7 @@ DEFAULTS: dict[str, Any] = {
     "ALLOWED_HOSTS": None,
     "MAX_DEPTH": MAX_DEPTH,
     "MAX_BATCH": MAX_BATCH,
+    "MAX_OVERDUE": 8,
     "LIST_MAX_AGE": 0,
     "GET_METHODS": GET_READ_ONLY,
     "TOOL_NAME_STYLE": AS_DECLARED,
@@ -46,6 +47,7 @@ def set_defaults(app: App) -> None:
         ("PAGE_SIZE", 1),
         ("MAX_DEPTH", 2),
         ("MAX_BATCH", 0),
+        ("MAX_OVERDUE", 1),
         ("LIST_MAX_AGE", 0),
         ("SESSION_MAX_AGE", 1),
     ):

@@ -1,7 +1,7 @@
 """Who is calling: by password for people, by bearer token for programs.
 
-A password costs a tenth of a second of hashing with every request, which is what makes it hard to guess. A program that
-calls often should use a token.
+A password costs a tenth of a second of hashing, which is what makes it hard to guess. A program that calls often should
+use a token.
 """
 # mypy: disable-error-code="untyped-decorator"
 # Flask-HTTPAuth has no types.
@@ -17,6 +17,8 @@ from flask_httpauth import HTTPBasicAuth, HTTPTokenAuth, MultiAuth
 from sqlalchemy import ColumnElement, select
 from werkzeug.security import check_password_hash, generate_password_hash
 
+from flask_jsonrpc_mcp import CachedPasswords
+
 from .config import is_development
 from .db import current_session
 from .demo_users import is_demo_password, is_demo_token
@@ -28,13 +30,16 @@ passwords = HTTPBasicAuth(realm=REALM)
 tokens = HTTPTokenAuth("Bearer", realm=REALM)
 auth = MultiAuth(passwords, tokens)
 
+# A password that was right stays so for a minute; each worker has a memory of its own.
+check_password = CachedPasswords(check_password_hash)
+
 
 @passwords.verify_password
 def verify_password(username: str, password: str) -> User | None:
     # Someone unknown costs the same work as a wrong password, so the time of an answer tells nobody who has an account.
     stranger = _hash_of_nobodys_password()
     user = _find_user(User.username == username)
-    if not check_password_hash(stranger if user is None else user.password_hash, password):
+    if not check_password(stranger if user is None else user.password_hash, password):
         return None
     if user is not None and is_demo_password(username, password):
         _warn_about_demo_user(username, "password")

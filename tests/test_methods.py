@@ -18,6 +18,7 @@ def test_the_public_names() -> None:
     """Adding a public name is a decision."""
     assert sorted(flask_jsonrpc_mcp.__all__) == [
         "AudioContent",
+        "CachedPasswords",
         "Call",
         "Caller",
         "EmbeddedResource",
@@ -27,6 +28,7 @@ def test_the_public_names() -> None:
         "RpcError",
         "TextContent",
         "ToolResult",
+        "current_call",
         "mcp_tool",
         "method_called",
     ]

@@ -155,7 +155,7 @@ def test_an_unknown_user_and_a_wrong_password_cost_the_same_work(garden: Site, m
         checked.append(password_hash.split("$")[0])
         return check_password_hash(password_hash, password)
 
-    monkeypatch.setattr("sample_app.auth.check_password_hash", count)
+    monkeypatch.setattr("sample_app.auth.check_password", count)
     unknown = garden.list_tools(headers=basic("nobody", "x"))
     wrong = garden.list_tools(headers=basic("admin", "x"))
     assert unknown.status_code == wrong.status_code == 401

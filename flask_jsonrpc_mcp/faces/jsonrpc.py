@@ -11,7 +11,7 @@ from typing import Any
 from flask import Response as HttpResponse
 from flask import url_for
 
-from .. import dispatcher
+from .. import calls
 from ..access import Caller
 from ..core import Core
 from ..envelope import Request, Response, answer, answer_one
@@ -73,7 +73,7 @@ class _Exchange:
             return self._discover()
         if self.tool is not None and asked.method != self.tool:
             raise InvalidRequest("The request names another method than its URL")
-        call = dispatcher.Call(
+        call = calls.Call(
             asked.method,
             asked.params,
             self.caller,

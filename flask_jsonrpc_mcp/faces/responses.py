@@ -28,6 +28,8 @@ def error_response(value: Any, error: RpcError, status: int) -> Response:
     response = json_response(value, status)
     if isinstance(error, VerbNotAllowed):
         response.headers["Allow"] = error.allowed
+    if error.retry_after is not None:
+        response.headers["Retry-After"] = str(error.retry_after)
     return response
 
 

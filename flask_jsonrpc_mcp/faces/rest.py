@@ -10,9 +10,9 @@ from flask import Response, request
 from marshmallow import fields, validate
 
 from ..access import Caller
+from ..calls import Call
 from ..catalogue import Page, decode_cursor
 from ..core import Core
-from ..dispatcher import Call
 from ..errors import MissingParameter, NoSuchPath, RpcError
 from ..methods import Method
 from ..settings import setting

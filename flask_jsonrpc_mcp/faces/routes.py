@@ -13,8 +13,9 @@ from typing import Any
 from flask import Response, request
 
 from ..access import Caller
+from ..calls import new_id
 from ..core import Core
-from ..dispatcher import log_unexpected, new_id
+from ..dispatcher import log_unexpected
 from ..errors import RpcError, ServerFault, VerbNotAllowed
 from .browser_guard import check_browser, permit_origin
 from .responses import no_content

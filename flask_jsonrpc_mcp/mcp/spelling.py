@@ -10,8 +10,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from ..calls import Result
 from ..declarations import HINTS
-from ..dispatcher import Result
 from ..methods import Method
 from ..registry import alias_of
 from ..settings import NO_DOTS

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..access import Caller
+from ..calls import Call
 from ..catalogue import Page, decode_cursor
 from ..core import Core
-from ..dispatcher import Call
 from ..envelope import Prepared
 from ..errors import InvalidCursor, MalformedParams, MethodNotFound, MissingCapability, RpcError, UnknownTool
 from ..methods import Method

@@ -13,6 +13,7 @@ import marshmallow
 from marshmallow import fields, validate
 
 from ..strict_json import to_plain
+from .patterns import check_pattern
 
 Rules = dict[str, Any]
 
@@ -103,6 +104,8 @@ def _contains_only(validator: validate.ContainsOnly, field: Any, spelled: Mappin
 
 def _regexp(validator: validate.Regexp, field: fields.Field[Any], spelled: Mapping[str, Any]) -> Rules:
     source, flags = validator.regex.pattern, validator.regex.flags
+    if isinstance(source, str):
+        check_pattern(source)
     if not isinstance(source, str) or _PYTHON_ONLY.search(source) or flags & ~re.UNICODE:
         return {}
     # marshmallow matches from the beginning of the text, JSON Schema anywhere in it.

@@ -16,6 +16,7 @@ from referencing.jsonschema import EMPTY_REGISTRY, specification_with
 
 from .formats import FORMATS
 from .keywords import KEYWORDS, ecma
+from .patterns import check_pattern
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -105,9 +106,9 @@ def _check_dialect(schema: Mapping[str, Any], dialect: str) -> None:
 
 
 def _check_patterns(schema: Mapping[str, Any]) -> None:
-    # The meta-schemas know all other patterns, but those of draft 4 and 6 not these.
-    for pattern in schema.get("patternProperties", ()):
+    for pattern in [*([schema["pattern"]] if "pattern" in schema else []), *schema.get("patternProperties", ())]:
         try:
-            ecma(pattern)
+            # The meta-schemas of draft 4 and 6 do not check the patterns of patternProperties.
+            check_pattern(ecma(pattern).pattern)
         except re.error as error:
             raise ValueError(f"pattern {pattern!r} is not a regular expression Python can read: {error}") from error

@@ -1,0 +1,121 @@
+"""Runs a method: plain, async or generator, with or without a time limit."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import AsyncGeneratorType, CoroutineType
+from typing import Any
+
+from flask import current_app
+
+from .calls import RunningCall, running_call
+from .errors import Overloaded, TimedOut
+from .methods import Method
+from .settings import setting
+
+
+class Runner:
+    """Runs methods, and counts those of this process that went on after their time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._overdue = 0
+
+    def run(self, call: RunningCall, method: Method, positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        """Run a method and return what it returns, a generator's items in one piece.
+
+        :raises TimedOut: when it has not ended after its time; it is told so, and goes on by itself.
+        :raises Overloaded: when too many have not.
+        """
+        before = running_call.set(call)
+        try:
+            if method.timeout is None:
+                return _run(method, positional, named)
+            return self._run_within(method.timeout, call, lambda: _run(method, positional, named))
+        finally:
+            running_call.reset(before)
+
+    def _run_within(self, seconds: float, call: RunningCall, run: Callable[[], Any]) -> Any:
+        if self._overdue >= setting("MAX_OVERDUE"):
+            raise Overloaded()
+        outcome = _Outcome(run)
+        # With a copy of the context: the method has the same request, the same g and the same user as a view.
+        context = contextvars.copy_context()
+        threading.Thread(target=context.run, args=(outcome.find_out,), name=call.call.id, daemon=True).start()
+        if outcome.known.wait(seconds):
+            return outcome.get()
+        call.cancel()
+        with self._lock:
+            self._overdue += 1
+        outcome.when_known(self._count_back)
+        raise TimedOut(seconds)
+
+    def _count_back(self) -> None:
+        with self._lock:
+            self._overdue -= 1
+
+
+class _Outcome:
+    """What becomes of a function in another thread."""
+
+    def __init__(self, run: Callable[[], Any]) -> None:
+        self.known = threading.Event()
+        self._run = run
+        self._lock = threading.Lock()
+        self._value: Any = None
+        self._error: BaseException | None = None
+        self._then: Callable[[], None] | None = None
+
+    def find_out(self) -> None:
+        try:
+            self._value = self._run()
+        except BaseException as error:  # whatever it is belongs to the thread that waits for it
+            self._error = error
+        with self._lock:
+            self.known.set()
+            then = self._then
+        if then is not None:
+            then()
+
+    def get(self) -> Any:
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+    def when_known(self, then: Callable[[], None]) -> None:
+        """Call a function as soon as it is known: now, if it has become so."""
+        with self._lock:
+            self._then = then
+            already = self.known.is_set()
+        if already:
+            then()
+
+
+def _run(method: Method, positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
+    result = current_app.ensure_sync(method.func)(*positional, **named)
+    if isinstance(result, CoroutineType):
+        result = current_app.ensure_sync(_awaited)(result)
+    if isinstance(result, Iterator):
+        return _buffered(method, list(result))
+    if isinstance(result, AsyncGeneratorType):
+        return _buffered(method, current_app.ensure_sync(_collected)(result))
+    return result
+
+
+async def _awaited(coroutine: CoroutineType[Any, Any, Any]) -> Any:
+    return await coroutine
+
+
+async def _collected(items: AsyncGeneratorType[Any, None]) -> list[Any]:
+    return [item async for item in items]
+
+
+def _buffered(method: Method, items: list[Any]) -> Any:
+    """Make one result of a generator's items: one text when it gives text, else a list."""
+    if method.output is not None:
+        is_text = method.output.schema.get("type") == "string"
+    else:
+        is_text = bool(items) and all(isinstance(item, str) for item in items)
+    return "".join(items) if is_text else items
