@@ -17,7 +17,7 @@ CLIENTS_PYTHON := $(patsubst tests/clients/requirements-%.txt,$(CLIENTS)/%/.inst
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 # One stamp per set of dependencies: what is installed already is not installed again.
 $(VENV)/bin/python:
@@ -70,6 +70,10 @@ typecheck: $(VENV)/.installed-lint $(VENV)/.installed-test ## check the types, s
 .PHONY: bench-list
 bench-list: $(VENV)/.installed-test ## measure a page of the list with few and with many tools
 	$(RUN) benchmarks.listing
+
+.PHONY: bench-passwords
+bench-passwords: $(VENV)/.installed-test ## measure what a password costs per call, and what remembering it saves
+	$(RUN) benchmarks.passwords
 
 .PHONY: clean
 clean: ## remove what the other targets made

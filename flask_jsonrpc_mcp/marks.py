@@ -86,11 +86,14 @@ def mark_of(func: Callable[..., Any]) -> McpTool | None:
 
 def remember_registration(func: Callable[..., Any], registry: Markable, name: str) -> None:
     """Let a registry hear of an `@mcp_tool` that stands above `@rpc.method`, and so is applied after it."""
-    places = [*_registrations_of(func), (registry, name)]
-    try:
-        setattr(func, _PLACES, _Registrations(func, [(weakref.ref(r), n) for r, n in places]))
-    except AttributeError:
-        pass  # a bound method or a built-in, which no decorator can mark later either
+    known: _Registrations | None = getattr(func, _PLACES, None)
+    if known is None or known.func is not func:
+        known = _Registrations(func)
+        try:
+            setattr(func, _PLACES, known)
+        except AttributeError:
+            return  # a bound method or a built-in, which no decorator can mark later either
+    known.places.setdefault(registry, []).append(name)
 
 
 @dataclass(frozen=True)
@@ -98,16 +101,15 @@ class _Registrations:
     """Where a function was registered.
 
     :param func: Whose they are: ``functools.wraps`` copies attributes to other functions.
-    :param places: Registries and names; weakly, because an app factory may register a function many times.
+    :param places: Names by registry; weakly, because an app factory may register a function many times.
     """
 
     func: Callable[..., Any]
-    places: list[tuple[weakref.ref[Markable], str]]
+    places: weakref.WeakKeyDictionary[Markable, list[str]] = field(default_factory=weakref.WeakKeyDictionary)
 
 
 def _registrations_of(func: Callable[..., Any]) -> list[tuple[Markable, str]]:
     known: _Registrations | None = getattr(func, _PLACES, None)
     if known is None or known.func is not func:
         return []
-    places = [(reference(), name) for reference, name in known.places]
-    return [(registry, name) for registry, name in places if registry is not None]
+    return [(registry, name) for registry, names in known.places.items() for name in names]

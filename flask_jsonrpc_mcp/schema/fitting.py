@@ -79,6 +79,8 @@ def reserved_names(func: Callable[..., Any]) -> frozenset[str]:
     reserved = set()
     if inspect.iscoroutinefunction(func) or inspect.isasyncgenfunction(func):
         reserved.add("self")  # of what makes it callable from Flask
+    if inspect.isfunction(func):
+        return frozenset(reserved)
     called: Callable[..., Any] = func.__func__ if inspect.ismethod(func) else type(func).__call__
     [first, *_] = inspect.signature(called).parameters.values()
     if first.kind is first.POSITIONAL_OR_KEYWORD:
