@@ -52,6 +52,7 @@ def _welcome(host: str, port: int) -> str:
     url = f"http://{name}:{port}"
     return f"""
     The sample site is at {url}
+    AI clients connect to {url}/mcp
 
     Try, in another terminal:
 
