@@ -8,6 +8,7 @@ import json
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -38,14 +39,15 @@ class Lost:
 class Load:
     """What eight clients that call ``echo`` in a loop have seen so far.
 
-    :param keep_alive: Each client keeps its connection, instead of opening one for every call.
+    :param keep_alive: Each client keeps its connection, instead of opening one for every call. Where all of them are
+        with one worker, some open another, until they are not.
     """
 
     def __init__(self, port: int, *, keep_alive: bool) -> None:
         self.answered = 0
         self.wrong: list[tuple[int, bytes]] = []
         self.lost: list[Lost] = []
-        self.workers: dict[int, int] = {}  # by client, the one its connection belongs to
+        self.workers: dict[int, int] = {}  # by client, the one that has answered on its connection
         self._port = port
         self._keep_alive = keep_alive
         self._ended = threading.Event()
@@ -57,9 +59,10 @@ class Load:
         wanted = self.answered + number
         wait_until(lambda: self.answered >= wanted, f"{number} more answers")
 
-    def wait_for_connections(self) -> None:
-        """Wait until every client has a connection on which it was answered."""
-        wait_until(lambda: len(self.workers) == CLIENTS, "every client is connected")
+    def connections(self) -> Counter[int]:
+        """Wait until every client is connected, and they are spread; return how many connections each worker has."""
+        wait_until(lambda: len(self.workers) == CLIENTS and not self._are_together(), "the clients are spread")
+        return Counter(self.workers.values())
 
     def run(self, client: int) -> None:
         """Be one of the clients."""
@@ -75,10 +78,16 @@ class Load:
                 continue
             with self._lock:
                 self._judge(client, number, status, body)
+                if self._keep_alive and self._are_together():
+                    connection.close()
+                    del self.workers[client]
         connection.close()
 
     def end(self) -> None:
         self._ended.set()
+
+    def _are_together(self) -> bool:
+        return len(self.workers) == CLIENTS and len(set(self.workers.values())) == 1
 
     def _echo(self, connection: http.client.HTTPConnection, number: int) -> tuple[int, bytes]:
         body = json.dumps({"name": "echo", "arguments": {"number": number}})
