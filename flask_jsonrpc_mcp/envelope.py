@@ -15,6 +15,8 @@ from .strict_json import write
 
 VERSION = "2.0"
 MAX_BATCH = 100
+MAX_ID = 1000
+"""The most characters of an id. It comes back with every error, and these are short."""
 
 Params = Mapping[str, Any] | Sequence[Any]
 Id = str | int | float | None
@@ -114,8 +116,10 @@ def spell_error(error: RpcError) -> dict[str, Any]:
 
 
 def _is_id(value: Any) -> bool:
+    if isinstance(value, str):
+        return len(value) <= MAX_ID
     # True is an int in Python, but no number in JSON.
-    return value is None or (isinstance(value, (str, int, float)) and not isinstance(value, bool))
+    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
 
 
 def _readable_id(item: Any) -> Id:

@@ -86,7 +86,8 @@ def to_plain(value: Any, depth: int = MAX_RESULT_DEPTH) -> Any:
         for key, item in value.items():
             if not isinstance(key, str):
                 raise TypeError(f"a member name in JSON must be a string, not {type(key).__name__}")
-            plain[str(key)] = to_plain(item, depth - 1)
+            # Names are text like any other: half a surrogate pair is none, and an enum stands for its value.
+            plain[to_plain(key)] = to_plain(item, depth - 1)
         return plain
     if isinstance(value, (list, tuple)):
         return [to_plain(item, depth - 1) for item in value]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
-from flask_httpauth import HTTPBasicAuth
+from flask_httpauth import HTTPBasicAuth, HTTPTokenAuth
 from werkzeug.test import TestResponse
 
 from flask_jsonrpc_mcp import McpBlueprint, mcp_tool
@@ -35,6 +35,21 @@ def make_auth() -> HTTPBasicAuth:
     @auth.verify_password
     def verify(username: str, password: str) -> str | None:
         return username if username in PERMISSIONS and password == username else None
+
+    @auth.get_user_roles
+    def permissions(user: str) -> list[str]:
+        return PERMISSIONS[user]
+
+    return auth
+
+
+def make_token_auth(**options: Any) -> HTTPTokenAuth:
+    """Token auth that knows the tokens of ``writer`` and ``admin``."""
+    auth = HTTPTokenAuth(**options)
+
+    @auth.verify_token
+    def verify(token: str) -> str | None:
+        return {"writer-token": "writer", "admin-token": "admin"}.get(token)
 
     @auth.get_user_roles
     def permissions(user: str) -> list[str]:

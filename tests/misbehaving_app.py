@@ -1,4 +1,4 @@
-"""An app of methods that misbehave, for tests under a real server."""
+"""Apps of methods that misbehave, for tests under a real server."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import sys
 from flask import Flask
 
 from flask_jsonrpc_mcp import McpBlueprint, mcp_tool
+
+from .misbehaviour import MISBEHAVING
 
 rpc = McpBlueprint()
 
@@ -36,3 +38,11 @@ def worker() -> int:
 app = Flask(__name__)
 app.secret_key = "the same for all workers"
 app.register_blueprint(rpc)
+
+misbehaving = McpBlueprint()
+for name, method in {**MISBEHAVING, "fine": lambda: "fine"}.items():
+    misbehaving.add_method(name, mcp_tool(annotations={"readOnlyHint": True})(method))
+
+# Every way to misbehave, on every face: all may be called by GET, and without a key there are no sessions to begin.
+every = Flask("site")
+every.register_blueprint(misbehaving)

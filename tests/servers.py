@@ -149,7 +149,7 @@ def gunicorn(app: str, folder: Path, *options: str, env: Mapping[str, str] | Non
 
 @contextmanager
 def nginx(server: Server, folder: Path) -> Iterator[Server]:
-    """Run nginx with a cache in front of a server."""
+    """Run nginx in front of a server, as the README shows it, with a cache."""
     program, port = need("nginx"), free_port()
     (folder / "nginx.conf").write_text(
         f"""
@@ -171,6 +171,10 @@ def nginx(server: Server, folder: Path) -> Iterator[Server]:
                 listen 127.0.0.1:{port};
                 location / {{
                     proxy_pass {server.url};
+                    proxy_set_header Host $host;
+                    proxy_set_header X-Forwarded-For $remote_addr;
+                    proxy_set_header X-Forwarded-Proto $scheme;
+                    proxy_set_header X-Forwarded-Host $host;
                     proxy_cache replies;
                     add_header X-Cache $upstream_cache_status always;
                 }}

@@ -10,27 +10,13 @@ from typing import Any
 
 import pytest
 from flask import g, request
-from flask_httpauth import HTTPBasicAuth, HTTPDigestAuth, HTTPTokenAuth, MultiAuth
+from flask_httpauth import HTTPBasicAuth, HTTPDigestAuth, MultiAuth
 
 from flask_jsonrpc_mcp import McpBlueprint, RpcError
 
-from .conftest import PERMISSIONS, Site, basic, make_auth
+from .conftest import PERMISSIONS, Site, basic, make_auth, make_token_auth
 
 CHALLENGE = 'Basic realm="Authentication Required"'
-
-
-def make_token_auth(**options: Any) -> HTTPTokenAuth:
-    auth = HTTPTokenAuth(**options)
-
-    @auth.verify_token
-    def verify(token: str) -> str | None:
-        return {"writer-token": "writer", "admin-token": "admin"}.get(token)
-
-    @auth.get_user_roles
-    def permissions(user: str) -> list[str]:
-        return PERMISSIONS[user]
-
-    return auth
 
 
 def site_with(auth: Any, **options: Any) -> Site:

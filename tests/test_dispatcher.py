@@ -5,85 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from flask import Flask, abort, current_app, g, jsonify, request
+from flask import Flask, current_app, g, request
 from werkzeug.test import TestResponse
 
 from flask_jsonrpc_mcp import Call, McpBlueprint, RpcError, method_called
 
 from .conftest import Site, basic, make_auth
+from .misbehaviour import MISBEHAVING, raising
 
 GENERIC = re.compile(r"Tool execution failed: Internal error, see the server log for id [0-9a-f]{12}")
-
-
-class Unprintable(Exception):
-    def __str__(self) -> str:
-        raise RuntimeError("no text for you")
-
-
-def recurse() -> None:
-    recurse()
-
-
-def raising(error: BaseException) -> Callable[[], None]:
-    def method() -> None:
-        raise error
-
-    return method
-
-
-def raise_chained() -> None:
-    try:
-        raise ValueError("secret cause")
-    except ValueError as error:
-        raise KeyError("secret key") from error
-
-
-MISBEHAVING: dict[str, Callable[[], Any]] = {
-    "exception": raising(ValueError("secret text")),
-    "chained": raise_chained,
-    "abort": lambda: abort(403, "secret page"),
-    "unprintable": raising(Unprintable()),
-    "megabyte": raising(ValueError("secret" * 200_000)),
-    "memory": raising(MemoryError()),
-    "recursion": recurse,
-    "exit": lambda: sys.exit(3),
-    "exit-4": lambda: sys.exit(4),
-    "interrupt": raising(KeyboardInterrupt()),
-    "generator-exit": raising(GeneratorExit()),
-    "base": raising(BaseException("secret")),
-    "stop-iteration": raising(StopIteration("secret")),
-    "set": lambda: {1, 2},
-    "bytes": lambda: b"secret",
-    "function": lambda: recurse,
-    "response": lambda: jsonify("secret"),
-    "nan": lambda: float("nan"),
-    "infinity": lambda: {"a": [float("inf")]},
-    "huge-int": lambda: 10**5000,
-    "int-key": lambda: {1: "secret"},
-    "surrogate": lambda: "\ud800",
-}
-
-
-def deep() -> Any:
-    value: Any = "secret"
-    for _ in range(100_000):
-        value = [value]
-    return value
-
-
-def looped() -> Any:
-    value: dict[str, Any] = {}
-    value["self"] = value
-    return value
-
-
-MISBEHAVING |= {"deep": deep, "looped": looped}
 
 
 def failure(response: TestResponse) -> str:

@@ -80,6 +80,12 @@ def test_an_invalid_request_keeps_the_id_that_can_be_read() -> None:
     assert answered({"jsonrpc": "2.0", "method": 1, "id": 7}) == failure(-32600, "Invalid Request", 7)
 
 
+def test_a_very_long_id_is_none() -> None:
+    """We chose it: an error has the id of its request, and errors are short."""
+    assert answered(asking("echo", id="x" * 1000))["id"] == "x" * 1000
+    assert answered(asking("echo", id="x" * 1001)) == INVALID
+
+
 def test_params_may_be_missing_named_or_positional() -> None:
     assert [answered(asking("echo", *params))["result"] for params in ([], [[1, 2]], [{"a": 1}])] == [
         {},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -124,6 +125,8 @@ def test_make_serve_works_on_a_fresh_clone_and_again(clone: Path) -> None:
         port = free_port()
         with running(["make", "serve"], port, clone, PORT=str(port)):
             try_blocks("make serve", port)
+        with pytest.raises(ConnectionRefusedError):  # what make has started ends with it
+            socket.create_connection(("127.0.0.1", port))
     assert "SECURITY" not in (clone / "server.log").read_text()
 
 

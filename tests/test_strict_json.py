@@ -175,6 +175,7 @@ def loop() -> list[Any]:
         Colour,
         "\ud800",
         Name("\ud800"),
+        {"\ud800": 1},
         10**5000,
     ],
     ids=lambda value: type(value).__name__,

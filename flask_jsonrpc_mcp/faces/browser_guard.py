@@ -47,6 +47,12 @@ def permit_origin(response: Response) -> None:
             response.headers["Access-Control-Allow-Headers"] = asked
 
 
+def host_name(host: str) -> str:
+    """Take the port off a host, and the brackets off an address."""
+    name, colon, port = host.rpartition(":")
+    return name.strip("[]") if colon and port.isdigit() else host.strip("[]")
+
+
 def _check_host() -> None:
     trusted = setting("ALLOWED_HOSTS") or current_app.config["TRUSTED_HOSTS"]
     if trusted:
@@ -54,16 +60,11 @@ def _check_host() -> None:
             raise Forbidden(f"Host not allowed: add it to {PREFIX}ALLOWED_HOSTS if this is a name of this server")
         return
     behind_proxy = "werkzeug.proxy_fix.orig" in request.environ
-    if not behind_proxy and _is_loopback(request.remote_addr or "") and not _is_loopback(_host_name(request.host)):
+    if not behind_proxy and _is_loopback(request.remote_addr or "") and not _is_loopback(host_name(request.host)):
         raise Forbidden(
             "Host not allowed: a request from this machine must name it as localhost."
             f" Behind a proxy, use werkzeug's ProxyFix or list the names of the site in {PREFIX}ALLOWED_HOSTS"
         )
-
-
-def _host_name(host: str) -> str:
-    name, colon, port = host.rpartition(":")
-    return name.strip("[]") if colon and port.isdigit() else host.strip("[]")
 
 
 def _is_loopback(name: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from flask import Response, current_app, request, url_for
 from werkzeug.routing import BuildError
@@ -13,6 +13,7 @@ from ..core import Core
 from ..mcp.protocol import VERSIONS
 from ..settings import server_name, setting
 from ..strict_json import write
+from .browser_guard import host_name
 from .responses import json_response, make_page, page_response, spell_error
 from .routes import Route
 
@@ -36,7 +37,8 @@ def well_known(core: Core, caller: Caller) -> Response:
 
 def server_card(core: Core, caller: Caller) -> Response:
     """Tell the same facts as an MCP server card."""
-    host = urlsplit(request.host_url).hostname or "localhost"
+    # Not request.host_url: werkzeug fails on a host such as xn--a, which decodes to nothing.
+    host = host_name(request.host).lower() or "localhost"
     card = {
         "$schema": CARD_SCHEMA,
         # The card wants a namespace in reverse-DNS order before the name.
