@@ -13,6 +13,10 @@ RUN := $(VENV)/bin/python -m
 CLIENTS := .clients
 CLIENTS_PYTHON := $(patsubst tests/clients/requirements-%.txt,$(CLIENTS)/%/.installed,$(wildcard tests/clients/requirements-*.txt))
 
+# The oldest Python we support where it is at hand. A shim of pyenv may be there and not run.
+PYTHON_OLDEST ?= $(if $(shell python3.10 -c 'print("runs")' 2>/dev/null),python3.10,$(PYTHON))
+OLDEST := .oldest
+
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -34,6 +38,16 @@ serve: $(VENV)/.installed-sample ## run the sample site under gunicorn on HOST:P
 .PHONY: test
 test: $(VENV)/.installed-test ## run the whole test suite
 	$(RUN) pytest --cov --cov-report=term
+
+.PHONY: test-oldest
+test-oldest: $(OLDEST)/.installed ## run the tests with the oldest versions that setup.cfg allows, on PYTHON_OLDEST
+	$(OLDEST)/bin/python -m pytest --ignore=tests/test_readme.py --ignore=tests/test_clients.py
+
+$(OLDEST)/.installed: setup.cfg pyproject.toml tests/oldest_versions.py
+	$(PYTHON_OLDEST) -m venv --clear $(OLDEST)
+	$(OLDEST)/bin/python tests/oldest_versions.py > $(OLDEST)/constraints.txt
+	$(OLDEST)/bin/python -m pip install --quiet --constraint $(OLDEST)/constraints.txt --editable '.[test]'
+	@touch $@
 
 .PHONY: clients
 clients: $(CLIENTS_PYTHON) tests/clients/node_modules/.installed ## install the MCP clients that the tests connect with
@@ -73,5 +87,5 @@ bench-list: $(VENV)/.installed-test ## measure a page of the list with few and w
 
 .PHONY: clean
 clean: ## remove what the other targets made
-	rm -rf $(VENV) $(CLIENTS) tests/*/node_modules build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage instance
+	rm -rf $(VENV) $(CLIENTS) $(OLDEST) tests/*/node_modules build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage instance
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
