@@ -170,14 +170,19 @@ def _is_text(value: str | None, *, ascii_only: bool = False) -> bool:
 
 
 def _name_of(user: Any, credentials: Authorization) -> str:
-    """The name to log."""
-    return str(credentials.username or _attribute_of(user, "username", "name", "id") or "token")
+    """The name to log: never the token itself, which an app may take for the user."""
+    if credentials.username:
+        return str(credentials.username)
+    named = _attribute_of(user, "username", "name", "id")
+    return "token" if named is None or named == credentials.token else named
 
 
 def _identity_of(user: Any, credentials: Authorization) -> str:
     """What tells this user from all others. Where the user object does not say, the token itself does."""
     named = credentials.username or _attribute_of(user, "id", "username")
-    return named or "sha256:" + hashlib.sha256(str(credentials.token).encode()).hexdigest()
+    if named and named != credentials.token:
+        return named
+    return "sha256:" + hashlib.sha256(str(credentials.token).encode()).hexdigest()
 
 
 def _attribute_of(user: Any, *names: str) -> str | None:

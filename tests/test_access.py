@@ -381,6 +381,17 @@ def test_a_challenge_that_cannot_be_made_is_a_500_in_json() -> None:
     assert (response.status_code, response.get_json()["error"]["code"]) == (500, "internal_error")
 
 
+def test_a_token_that_is_taken_for_the_user_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    auth = HTTPTokenAuth("Bearer")
+    auth.verify_token(lambda token: token)
+    site = Site(McpBlueprint(auth=auth))
+    site.tool(lambda: 1, name="f")
+    site.app.logger.setLevel("INFO")
+    assert site.invoke("f", {}, headers={"Authorization": "Bearer s3cret"}).status_code == 200
+    assert "caller='token'" in caplog.text
+    assert "s3cret" not in caplog.text
+
+
 def test_identities_never_mix_between_threads(guarded_site: Site) -> None:
     """Signed-in and anonymous calls at once: nobody ever sees another's tools."""
     expected = {

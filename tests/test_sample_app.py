@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from sqlalchemy import update
 from werkzeug.security import check_password_hash
 
 from sample_app import create_app
-from sample_app.db import transaction
+from sample_app.db import current_engine, transaction
 from sample_app.models import Article
 from sample_app.rpc import rpc
 from sample_app.seed import seed, warn_about_demo_users
@@ -40,11 +41,20 @@ FOR_ADMINS = {"articles.delete", "content_types.create", "cache.rebuild"}
 ADMIN, EDITOR = basic("admin"), basic("editor")
 
 
-@pytest.fixture
-def app(tmp_path: Path) -> Flask:
-    app = create_app({"DATABASE_URL": f"sqlite:///{tmp_path / 'site.sqlite3'}", "SECRET_KEY": "key", "TESTING": True})
+@contextmanager
+def new_site(folder: Path, **settings: Any) -> Iterator[Flask]:
+    """Make a site with a database of its own, and close the database in the end."""
+    app = create_app({"DATABASE_URL": f"sqlite:///{folder / 'site.sqlite3'}", "SECRET_KEY": "key", **settings})
     assert seed(app) is True
-    return app
+    yield app
+    with app.app_context():
+        current_engine().dispose()
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Iterator[Flask]:
+    with new_site(tmp_path, TESTING=True) as app:
+        yield app
 
 
 @pytest.fixture
@@ -168,10 +178,9 @@ def test_a_site_is_seeded_once(app: Flask) -> None:
 
 
 def test_demo_users_are_warned_of_outside_development(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    app = create_app({"DATABASE_URL": f"sqlite:///{tmp_path / 'site.sqlite3'}", "SECRET_KEY": "key"})
-    seed(app)
-    warn_about_demo_users(app)
-    app.test_client().get("/mcp/tools/list", headers=ADMIN)
+    with new_site(tmp_path) as app:
+        warn_about_demo_users(app)
+        app.test_client().get("/mcp/tools/list", headers=ADMIN)
     warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert len(warnings) == 3
     assert all(text.startswith("SECURITY: demo user") for text in warnings)

@@ -12,7 +12,7 @@ import referencing.exceptions
 from jsonschema import validators
 from jsonschema.protocols import Validator
 from referencing import Registry, Resource
-from referencing.jsonschema import EMPTY_REGISTRY, specification_with
+from referencing.jsonschema import specification_with
 
 from .formats import FORMATS
 from .keywords import KEYWORDS, ecma
@@ -20,6 +20,7 @@ from .patterns import check_pattern
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
+_EMPTY: Registry[Any] = Registry()
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
@@ -38,7 +39,7 @@ def compile_validator(schema: Mapping[str, Any], *, ours: bool = False) -> Valid
     # Without $schema: wherever jsonschema meets it, it falls back to its own keywords.
     rules = {keyword: rule for keyword, rule in schema.items() if keyword != "$schema"}
     # The empty registry matters: without one, a reference to http: or file: would be opened.
-    return _strict(base)(rules, registry=EMPTY_REGISTRY, format_checker=FORMATS)
+    return _strict(base)(rules, registry=_EMPTY, format_checker=FORMATS)
 
 
 def knows_keyword(schema: Mapping[str, Any], keyword: str) -> bool:
