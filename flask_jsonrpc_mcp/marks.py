@@ -71,7 +71,7 @@ def mcp_tool(
             setattr(func, _MARK, tool)
         except AttributeError as error:
             raise TypeError(f"{spell(func)} cannot be marked; write a function that calls it") from error
-        for registry, name in _registrations_of(func):
+        for registry, name in _take_registrations(func):
             registry.mark(name, tool)
         return func
 
@@ -85,7 +85,10 @@ def mark_of(func: Callable[..., Any]) -> McpTool | None:
 
 
 def remember_registration(func: Callable[..., Any], registry: Markable, name: str) -> None:
-    """Let a registry hear of an `@mcp_tool` that stands above `@rpc.method`, and so is applied after it."""
+    """Let a registry hear of an `@mcp_tool` that stands above `@rpc.method`, and so is applied after it.
+
+    Of the first one only: whoever marks the function again for another blueprint means that one.
+    """
     known: _Registrations | None = getattr(func, _PLACES, None)
     if known is None or known.func is not func:
         known = _Registrations(func)
@@ -108,8 +111,10 @@ class _Registrations:
     places: weakref.WeakKeyDictionary[Markable, list[str]] = field(default_factory=weakref.WeakKeyDictionary)
 
 
-def _registrations_of(func: Callable[..., Any]) -> list[tuple[Markable, str]]:
+def _take_registrations(func: Callable[..., Any]) -> list[tuple[Markable, str]]:
     known: _Registrations | None = getattr(func, _PLACES, None)
     if known is None or known.func is not func:
         return []
-    return [(registry, name) for registry, names in known.places.items() for name in names]
+    taken = [(registry, name) for registry, names in known.places.items() for name in names]
+    known.places.clear()
+    return taken

@@ -47,7 +47,8 @@ class Registry:
                 " give one of them another name"
             )
         self._set(method)
-        remember_registration(method.func, self, method.name)
+        if method.tool is None:
+            remember_registration(method.func, self, method.name)
 
     def use_aliases(self) -> None:
         """Let every tool also be known by its alias, from now on.

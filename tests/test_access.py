@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from flask import g, request
-from flask_httpauth import HTTPBasicAuth, HTTPDigestAuth, MultiAuth
+from flask_httpauth import HTTPBasicAuth, HTTPDigestAuth, HTTPTokenAuth, MultiAuth
 
 from flask_jsonrpc_mcp import McpBlueprint, RpcError
 

@@ -276,6 +276,17 @@ def test_a_mark_goes_through_a_decorator_that_wraps() -> None:
     assert site.describe("doubled").get_json()["tool"]["title"] == "Doubled"
 
 
+def test_a_second_mark_is_for_the_second_blueprint() -> None:
+    first, second = Site(McpBlueprint()), Site(McpBlueprint())
+
+    def shared() -> None: ...
+
+    first.rpc.add_method("x", mcp_tool(title="First")(shared))
+    second.rpc.add_method("x", mcp_tool(title="Second")(shared))
+    titles = [site.describe("x").get_json()["tool"]["title"] for site in (first, second)]
+    assert titles == ["First", "Second"]
+
+
 def test_an_app_factory_leaves_nothing_behind_on_a_function() -> None:
     def shared() -> None: ...
 
