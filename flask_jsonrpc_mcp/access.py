@@ -9,9 +9,10 @@ must be right on every route; and every permission of a method is needed.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
 from flask import current_app, g, request
 from flask_httpauth import HTTPAuth, HTTPBasicAuth, HTTPDigestAuth, MultiAuth
@@ -115,11 +116,12 @@ class Authenticator:
         # Flask-HTTPAuth asks for the roles of the credentials when there is no user object.
         role_holder = credentials if user is True else user
         user = credentials.username if user is True else user
-        permissions = self._permissions(auth, user, role_holder)
+        permissions = self._permissions(auth, role_holder if user is None else user, role_holder)
         # Where Flask-HTTPAuth keeps it, so that auth.current_user() works in a method as in a view.
         g.flask_httpauth_user = user
         scheme = auth.scheme.lower()
-        principal = f"{scheme}:{_identity_of(user, credentials)}"
+        # The header too: two auth objects may use one scheme.
+        principal = f"{(auth.header or 'authorization').lower()}:{scheme}:{_identity_of(user, credentials)}"
         return Caller(
             user,
             _name_of(user, credentials),
@@ -188,5 +190,5 @@ def _identity_of(user: Any, credentials: Authorization) -> str:
 def _attribute_of(user: Any, *names: str) -> str | None:
     if isinstance(user, str):
         return user
-    values = (getattr(user, name, None) for name in names)
-    return next((str(value) for value in values if isinstance(value, (str, int)) and value != ""), None)
+    values = (user.get(name) if isinstance(user, Mapping) else getattr(user, name, None) for name in names)
+    return next((str(value) for value in values if isinstance(value, (str, int, UUID)) and value != ""), None)

@@ -75,7 +75,7 @@ class McpBlueprint(Blueprint):
             raise ValueError("require_auth=True needs an auth object to sign in with; pass auth= too")
         registry = Registry()
         catalogue = Catalogue(registry)
-        self._rate_limits = RateLimits(limiter, rate_limit)
+        self._rate_limits = RateLimits(name, limiter, rate_limit)
         self.core = Core(
             registry=registry,
             catalogue=catalogue,

@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
+from flask import current_app
 from werkzeug.local import LocalProxy
 
 from .access import Caller
@@ -17,6 +18,11 @@ from .access import Caller
 def new_id() -> str:
     """Make an id that finds a call in the log."""
     return secrets.token_hex(6)
+
+
+def log_unexpected(error: BaseException, error_id: str) -> None:
+    """Log in full what nobody expected; the caller is told only the id."""
+    current_app.logger.error("unexpected failure, id=%s", error_id, exc_info=error)
 
 
 @dataclass(frozen=True)

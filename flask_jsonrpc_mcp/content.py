@@ -115,7 +115,7 @@ class ToolResult:
     """
 
     value: Any = None
-    content: Sequence[ContentBlock | str] = field(default_factory=tuple)
+    content: ContentBlock | str | Sequence[ContentBlock | str] = field(default_factory=tuple)
     meta: Mapping[str, Any] | None = None
 
 
@@ -135,11 +135,24 @@ def blocks_of(result: ToolResult) -> list[dict[str, Any]]:
 
     :raises TypeError: for anything else.
     """
-    blocks = [TextContent(item) if isinstance(item, str) else item for item in result.content]
+    content = [result.content] if isinstance(result.content, (str, ContentBlock)) else result.content
+    blocks = [TextContent(item) if isinstance(item, str) else item for item in content]
     for block in blocks:
         if not isinstance(block, ContentBlock):
             raise TypeError(f"{type(block).__name__} among content blocks; use TextContent or another of them")
     return [block.to_json() for block in blocks]
+
+
+def meta_of(result: ToolResult) -> dict[str, Any] | None:
+    """Spell what the client gets beside a result.
+
+    :raises TypeError: when it is no mapping.
+    """
+    if result.meta is None:
+        return None
+    if not isinstance(result.meta, Mapping):
+        raise TypeError(f"the meta of a ToolResult must be a dict, not {type(result.meta).__name__}")
+    return dict(to_plain(result.meta))
 
 
 def is_content_hint(hint: Any) -> bool:

@@ -12,9 +12,9 @@ from typing import Any
 from blinker import Namespace
 from flask import current_app
 
-from .calls import Call, Result, RunningCall
+from .calls import Call, Result, RunningCall, log_unexpected
 from .catalogue import Catalogue
-from .content import as_tool_result, blocks_of
+from .content import as_tool_result, blocks_of, meta_of
 from .errors import MAX_QUOTED, InternalError, MissingCapability, RpcError, VerbNotAllowed, one_line
 from .methods import Method
 from .rate_limits import RateLimits
@@ -64,18 +64,15 @@ class Dispatcher:
         return result
 
 
-def log_unexpected(error: BaseException, error_id: str) -> None:
-    """Log in full what nobody expected; the caller is told only the id."""
-    current_app.logger.error("unexpected failure, id=%s", error_id, exc_info=error)
-
-
 def _dump(method: Method, returned: Any) -> Result:
     shown = as_tool_result(returned)
     if shown is None:
         return Result(_dump_value(method, returned))
     content = blocks_of(shown) or None
-    value = None if shown.value is None and content is not None else _dump_value(method, shown.value)
-    return Result(value, content, None if shown.meta is None else to_plain(shown.meta))
+    # What declares its output must give it, with content beside it or without.
+    undeclared = method.output is None and shown.value is None and content is not None
+    value = None if undeclared else _dump_value(method, shown.value)
+    return Result(value, content, meta_of(shown))
 
 
 def _dump_value(method: Method, value: Any) -> Any:

@@ -10,7 +10,6 @@ from .methods import Method
 OPENRPC_VERSION = "1.3.2"
 DISCOVER = "rpc.discover"
 
-_DEFINITIONS = "#/$defs/"
 _COMPONENTS = "#/components/schemas/"
 
 
@@ -34,9 +33,10 @@ def openrpc_document(methods: Iterable[Method], *, info: Mapping[str, str], url:
 
 
 def _describe(method: Method, components: dict[str, Any]) -> dict[str, Any]:
-    schema = _hoisted(method.params.schema, method.name, components)
+    # A colon is in no method's name, so these names are nobody else's.
+    schema = _moved(method.params.schema, f"{method.name}:params", components)
+    result = {} if method.output is None else _moved(method.output.schema, f"{method.name}:result", components)
     required = schema.get("required", ())
-    result = {} if method.output is None else _hoisted(method.output.schema, f"{method.name}.result", components)
     described: dict[str, Any] = {"name": method.name}
     if method.tool is not None and method.tool.title is not None:
         described["summary"] = method.tool.title
@@ -53,20 +53,28 @@ def _param(name: str, rules: Any, required: bool) -> dict[str, Any]:
     return {**param, "required": required, "schema": rules}
 
 
-def _hoisted(schema: Mapping[str, Any], prefix: str, components: dict[str, Any]) -> dict[str, Any]:
-    """Move a schema's definitions to the components: in OpenRPC a reference starts at the document, not the schema."""
+def _moved(schema: dict[str, Any], name: str, components: dict[str, Any]) -> dict[str, Any]:
+    """Make a schema with references a component: in OpenRPC they start at the document, not at the schema."""
+    if not _has_references(schema):
+        return schema
+    moved: dict[str, Any] = _readdressed(schema, _COMPONENTS + name)
+    components[name] = moved
+    return moved
 
-    def moved(value: Any) -> Any:
-        if isinstance(value, list):
-            return [moved(item) for item in value]
-        if not isinstance(value, Mapping):
-            return value
-        reference = value.get("$ref")
-        if isinstance(reference, str) and reference.startswith(_DEFINITIONS):
-            value = {**value, "$ref": f"{_COMPONENTS}{prefix}.{reference.removeprefix(_DEFINITIONS)}"}
-        return {name: moved(item) for name, item in value.items()}
 
-    definitions = schema.get("$defs", {})
-    components.update({f"{prefix}.{name}": moved(definition) for name, definition in definitions.items()})
-    hoisted: dict[str, Any] = moved({name: value for name, value in schema.items() if name != "$defs"})
-    return hoisted
+def _has_references(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return "$ref" in value or any(_has_references(inner) for inner in value.values())
+    return isinstance(value, list) and any(_has_references(inner) for inner in value)
+
+
+def _readdressed(value: Any, address: str) -> Any:
+    if isinstance(value, list):
+        return [_readdressed(item, address) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    moved = {name: _readdressed(item, address) for name, item in value.items()}
+    reference = value.get("$ref")
+    if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")):
+        moved["$ref"] = address + reference[1:]
+    return moved

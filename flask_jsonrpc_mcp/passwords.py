@@ -42,6 +42,8 @@ class CachedPasswords:
         max_size: int = 1024,
         at_once: int = 4,
     ) -> None:
+        if max_age <= 0 or max_size < 1 or at_once < 1:
+            raise ValueError("max_age, max_size and at_once must be greater than zero")
         self._check = check
         self._max_age = max_age
         self._max_size = max_size
@@ -56,9 +58,11 @@ class CachedPasswords:
         if self._is_known(digest):
             return True
         with self._slots:
+            if self._is_known(digest):
+                return True  # someone else has checked it while we waited
             if not self._check(password_hash, password):
                 return False
-        self._remember(digest)
+            self._remember(digest)
         return True
 
     def _digest(self, password_hash: str, password: str) -> bytes:

@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 class RateLimits:
     """Counts the calls of a blueprint.
 
+    :param blueprint: Its name, which tells its counts from those of another one.
     :param limiter: The app's Flask-Limiter, which says where the counts are kept: in each process, or in Redis.
     :param per_caller: How many calls one caller may make, such as ``"100/minute"``.
     """
 
-    def __init__(self, limiter: Limiter | None, per_caller: str | None) -> None:
+    def __init__(self, blueprint: str, limiter: Limiter | None, per_caller: str | None) -> None:
+        self._blueprint = blueprint
         self._limiter = limiter
         self._per_caller = self.parse(per_caller)
 
@@ -48,16 +50,16 @@ class RateLimits:
 
         :raises RateLimited: when it is one too many.
         """
-        self._hit(self._per_caller, caller, "any")
+        self._hit(self._per_caller, caller, "caller")
 
     def count_method(self, caller: Caller, name: str, limits: tuple[RateLimitItem, ...]) -> None:
         """Count a call of one method by a caller."""
-        self._hit(limits, caller, name)
+        self._hit(limits, caller, f"method:{name}")
 
     def _hit(self, limits: tuple[RateLimitItem, ...], caller: Caller, scope: str) -> None:
         if not limits or self._limiter is None or not self._limiter.enabled:
             return
-        identity = ("flask-jsonrpc-mcp", scope, caller.principal or f"address:{caller.address}")
+        identity = ("flask-jsonrpc-mcp", self._blueprint, scope, caller.principal or f"address:{caller.address}")
         for limit in limits:
             try:
                 within = self._limiter.limiter.hit(limit, *identity)

@@ -10,14 +10,14 @@ from typing import Any
 
 from flask import current_app
 
-from .calls import RunningCall, running_call
-from .errors import Overloaded, TimedOut
+from .calls import RunningCall, log_unexpected, running_call
+from .errors import Overloaded, RpcError, TimedOut
 from .methods import Method
 from .settings import setting
 
 
 class Runner:
-    """Runs methods, and counts those of this process that went on after their time."""
+    """Runs the methods of a blueprint, and counts those in this process that went on after their time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -49,12 +49,14 @@ class Runner:
         call.cancel()
         with self._lock:
             self._overdue += 1
-        outcome.when_known(self._count_back)
+        outcome.when_known(lambda: self._end_overdue(call, outcome))
         raise TimedOut(seconds)
 
-    def _count_back(self) -> None:
+    def _end_overdue(self, call: RunningCall, outcome: _Outcome) -> None:
         with self._lock:
             self._overdue -= 1
+        if outcome.error is not None and not isinstance(outcome.error, RpcError):
+            log_unexpected(outcome.error, call.call.id)
 
 
 class _Outcome:
@@ -65,14 +67,14 @@ class _Outcome:
         self._run = run
         self._lock = threading.Lock()
         self._value: Any = None
-        self._error: BaseException | None = None
+        self.error: BaseException | None = None
         self._then: Callable[[], None] | None = None
 
     def find_out(self) -> None:
         try:
             self._value = self._run()
         except BaseException as error:  # whatever it is belongs to the thread that waits for it
-            self._error = error
+            self.error = error
         with self._lock:
             self.known.set()
             then = self._then
@@ -80,8 +82,8 @@ class _Outcome:
             then()
 
     def get(self) -> Any:
-        if self._error is not None:
-            raise self._error
+        if self.error is not None:
+            raise self.error
         return self._value
 
     def when_known(self, then: Callable[[], None]) -> None:

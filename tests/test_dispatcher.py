@@ -267,7 +267,7 @@ def test_one_log_line_per_call_that_nobody_can_forge(caplog: pytest.LogCaptureFi
     site.tool(
         lambda password: "result-text", name="login", params={"properties": {"password": {}}, "required": ["password"]}
     )
-    site.app.logger.setLevel(logging.INFO)
+    caplog.set_level(logging.INFO, site.app.logger.name)
     site.invoke("login", {"password": "argument-text"}, headers=basic("writer"))
     site.invoke("x\nFAKE \x1b[31m" + "y" * 5000, {}, headers=basic("writer"))
     lines = [record.getMessage() for record in caplog.records]

@@ -257,7 +257,7 @@ def test_a_path_and_a_body_with_two_names_run_nothing(
         assert response.get_json()["error"]["code"] == -32600
     twice = json.dumps(asking(here, GOOD))[:-1] + f', "method": "{there}"}}'
     assert site.rpc_post(twice, path, headers=caller.headers).get_json()["error"]["code"] == -32700
-    assert site.rpc_post(asking(there, GOOD, id=...), path, headers=caller.headers).status_code == 204
+    assert site.rpc_post(asking(there, GOOD, id=...), path, headers=caller.headers).status_code == 400
     assert ran == []
 
 

@@ -222,9 +222,10 @@ def test_a_batch_by_get_runs_only_what_reads(shop: Site) -> None:
     assert shop.sold == []  # type: ignore[attr-defined]
 
 
-def test_a_notification_by_get_is_204(shop: Site) -> None:
+def test_a_notification_by_get_is_204_unless_it_would_write(shop: Site) -> None:
     assert shop.rpc_get(asking("price", ["egg"], id=...)).status_code == 204
-    assert shop.rpc_get(asking("sell", ["egg"], id=...)).status_code == 204
+    refused = shop.rpc_get(asking("sell", ["egg"], id=...))
+    assert (refused.status_code, refused.headers["Allow"]) == (405, "POST")
     assert shop.sold == []  # type: ignore[attr-defined]
 
 
@@ -326,6 +327,12 @@ def test_a_tools_url_takes_notifications_and_refuses_batches(shop: Site) -> None
     response = shop.rpc_post([asking("sell", ["egg"])], "/mcp/tools/sell")
     assert (response.status_code, response.get_json()["error"]["code"]) == (400, -32600)
     assert shop.sold == ["egg"]  # type: ignore[attr-defined]
+
+
+def test_a_notification_at_the_url_of_another_tool_or_of_none_is_refused(shop: Site) -> None:
+    assert shop.rpc_post(asking("sell", ["egg"], id=...), "/mcp/tools/price").status_code == 400
+    assert shop.rpc_post(asking("nope", id=...), "/mcp/tools/nope").status_code == 404
+    assert shop.sold == []  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("caller", [None, "reader"])

@@ -752,6 +752,14 @@ def test_batches_only_where_the_version_had_them(shop: Site, version: str) -> No
     assert client.send([asking("ping")] * 101).status_code == 400
 
 
+def test_a_header_with_an_unknown_version_is_told_the_known_ones(shop: Site) -> None:
+    client = LegacyClient(shop.client)
+    client.initialize()
+    response = client.send(asking("ping"), **{"MCP-Protocol-Version": "2099-01-01"})
+    assert error(response)[:2] == (400, -32022)
+    assert response.get_json()["error"]["data"]["supported"] == list(VERSIONS)
+
+
 def test_an_answer_of_the_client_is_heard(shop: Site) -> None:
     client = LegacyClient(shop.client)
     client.initialize()
@@ -790,3 +798,98 @@ def test_no_other_page_is_told_anything(shop: Site) -> None:
         ):
             assert not [name for name, _ in response.headers if name.startswith("Access-Control")]
     assert shop.client.post("/mcp", json={}, headers={"Origin": "https://evil.example"}).status_code == 403
+
+
+# What reviews found
+
+
+def test_calls_of_unknown_tools_are_reported_like_all_others(shop: Site) -> None:
+    heard = []
+
+    def listen(sender: Flask, call: Any, outcome: str, **facts: Any) -> None:
+        heard.append((call.name, outcome))
+
+    with method_called.connected_to(listen, shop.app):
+        for version in (MODERN, LEGACY[0]):
+            client_of(version, shop.client).call("absent")
+    assert heard == [("absent", "tool_not_found")] * 2
+
+
+def test_what_declares_its_output_must_give_it_beside_content(shop: Site) -> None:
+    output = {"type": "object", "required": ["n"]}
+    shop.tool(lambda: TextContent("hi"), name="forgets", output=output)
+    shop.tool(lambda: ToolResult({"n": 1}, content="one text"), name="gives", output=output)
+    client = ModernClient(shop.client)
+    assert result(client.call("forgets"))["isError"] is True
+    given = result(client.call("gives"))
+    assert given["structuredContent"] == {"n": 1}
+    assert given["content"] == [{"type": "text", "text": "one text"}]
+
+
+@pytest.mark.parametrize("version", [MODERN, "2025-03-26"])
+def test_meta_that_is_none_is_the_methods_fault(shop: Site, version: str) -> None:
+    shop.tool(lambda: ToolResult(1, meta="oops"), name="odd")  # type: ignore[arg-type]
+    assert result(client_of(version, shop.client).call("odd"))["isError"] is True
+
+
+def test_every_problem_of_many_arguments_is_told(shop: Site) -> None:
+    names = [f"{'x' * 50}{number}" for number in range(18)]
+    shop.rpc.add_method(
+        "many", mcp_tool(lambda **kwargs: 1), params={"properties": {name: {} for name in names}, "required": names}
+    )
+    text = result(ModernClient(shop.client).call("many"))["content"][0]["text"]
+    assert all(f"/{name}: is required" in text for name in names)
+
+
+def test_a_reference_with_rules_beside_it_stays_one(shop: Site) -> None:
+    """Both the definition's rules and those beside the reference hold; one schema could show only one of them."""
+    params = {
+        "properties": {"x": {"$ref": "#/$defs/n", "minimum": 5}},
+        "$defs": {"n": {"type": "integer", "minimum": 10}},
+    }
+    shop.rpc.add_method("bounded", mcp_tool(lambda **kwargs: kwargs), params=params)
+    tool = result(ModernClient(shop.client).list())["tools"][-1]
+    assert tool["inputSchema"]["properties"] == params["properties"]
+
+
+def test_a_chain_of_doubling_definitions_is_not_followed(shop: Site) -> None:
+    """Twenty levels would be a million copies; the bound must hold while they are made."""
+    chain = {f"a{n}": {"anyOf": [{"$ref": f"#/$defs/a{n + 1}"}, {"$ref": f"#/$defs/a{n + 1}"}]} for n in range(40)}
+    params = {"properties": {"x": {"$ref": "#/$defs/a0"}}, "$defs": {**chain, "a40": {"type": "string"}}}
+    shop.rpc.add_method("deep", mcp_tool(lambda **kwargs: kwargs), params=params)
+    assert result(ModernClient(shop.client).list())["tools"][-1]["inputSchema"]["properties"] == params["properties"]
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        {"type": "array", "items": {"$ref": "#"}},
+        {"$id": "https://x.example/y", "$defs": {"n": {}}, "type": "array", "items": {"$ref": "#/$defs/n"}},
+    ],
+)
+def test_an_output_whose_references_cannot_move_is_not_declared_to_older_versions(shop: Site, output: Any) -> None:
+    shop.tool(lambda: [[], [[]]], name="nested", output=output)
+    legacy = LegacyClient(shop.client)
+    assert "outputSchema" not in result(legacy.list())["tools"][-1]
+    assert result(legacy.call("nested"))["structuredContent"] == {"result": [[], [[]]]}
+    assert result(ModernClient(shop.client).list())["tools"][-1]["outputSchema"] == output
+
+
+@pytest.mark.parametrize("header", ["1_000", "1e3", "+1000", "01000", "1000.5"])
+def test_a_number_in_a_header_is_read_as_a_proxy_would(regional: ModernClient, header: str) -> None:
+    assert error(regional.call("run", {"size": 1000}, Mcp_Param_Size=header))[:2] == (400, -32020)
+
+
+def test_two_kinds_of_tokens_are_two_callers() -> None:
+    class User:
+        id = 1
+
+    bearer, keyed = HTTPTokenAuth("Bearer"), HTTPTokenAuth(header="X-API-Key")
+    for auth in (bearer, keyed):
+        auth.verify_token(lambda token: User())
+    site = Site(McpBlueprint(auth=MultiAuth(bearer, keyed)), SECRET_KEY="key")
+    client = LegacyClient(site.client, headers={"Authorization": "Bearer x"})
+    client.initialize()
+    assert client.send(asking("ping")).status_code == 200
+    client.headers = {"X-API-Key": "x"}
+    assert client.send(asking("ping")).status_code == 404

@@ -132,7 +132,7 @@ def test_the_document_is_valid_and_complete() -> None:
     assert document["info"] == {"title": "shop", "version": "0.0.0", "description": "Sells."}
     assert document["servers"] == [{"name": "shop", "url": "http://localhost/jsonrpc"}]
     [tree, plain] = document["methods"]
-    reference = {"$ref": "#/components/schemas/tree.sum.Node"}
+    reference = {"$ref": "#/components/schemas/tree.sum:params/$defs/Node"}
     assert tree == {
         "name": "tree.sum",
         "summary": "Sum of a tree",
@@ -141,7 +141,7 @@ def test_the_document_is_valid_and_complete() -> None:
             {"name": "tree", "required": True, "schema": reference},
             {"name": "start", "required": False, "schema": {"type": "integer", "default": 0}},
         ],
-        "result": {"name": "result", "schema": {"$ref": "#/components/schemas/tree.sum.result.Node"}},
+        "result": {"name": "result", "schema": document["components"]["schemas"]["tree.sum:result"]},
     }
     assert plain == {"name": "plain", "description": "plain", "params": [], "result": {"name": "result", "schema": {}}}
 
@@ -187,3 +187,21 @@ def test_the_rules_refuse_what_is_no_openrpc() -> None:
             check(broken)
     with pytest.raises(KeyError):
         check({**document, "components": {"schemas": {}}})
+
+
+def test_references_of_every_kind_lead_to_their_own_schema() -> None:
+    site = Site(McpBlueprint())
+    nested = {"type": "array", "items": {"$ref": "#/$defs/T"}, "$defs": {"T": {"type": "integer"}}}
+    site.rpc.add_method("a", lambda: [1], output=nested)
+    site.rpc.add_method(
+        "a.result",
+        lambda x: x,
+        params={"properties": {"x": {"$ref": "#/$defs/T"}}, "$defs": {"T": {"type": "string"}}, "required": ["x"]},
+    )
+    site.rpc.add_method("self", lambda: [], output={"type": "array", "items": {"$ref": "#"}})
+    document = discover(site)
+    check(document)
+    schemas = document["components"]["schemas"]
+    assert schemas["a:result"]["$defs"]["T"] == {"type": "integer"}
+    assert schemas["a.result:params"]["$defs"]["T"] == {"type": "string"}
+    assert schemas["self:result"]["items"] == {"$ref": "#/components/schemas/self:result"}

@@ -98,3 +98,22 @@ def test_only_so_many_slow_checks_run_at_once() -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: check("hash", str(number)), range(8)))
     assert most[0] == 2
+
+
+def test_many_at_once_with_one_password_check_it_once() -> None:
+    checks, go = Checks(), threading.Barrier(8, timeout=30)
+    check = CachedPasswords(checks, at_once=1)
+
+    def sign_in(number: int) -> bool:
+        go.wait()
+        return check("hash of secret", "secret")
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(sign_in, range(8)))
+    assert len(checks.asked) == 1
+
+
+@pytest.mark.parametrize("options", [{"max_age": 0}, {"max_size": 0}, {"at_once": 0}])
+def test_numbers_that_cannot_work_raise(options: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="must be greater than zero"):
+        CachedPasswords(Checks(), **options)

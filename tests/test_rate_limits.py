@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from flask_jsonrpc_mcp import McpBlueprint
+from flask_jsonrpc_mcp import McpBlueprint, mcp_tool
 
 from .conftest import Site, asking, basic
 from .limited_app import create_app, limiter, rpc
@@ -100,3 +100,22 @@ def test_two_workers_share_one_limit_in_redis(redis: str, tmp_path: Path) -> Non
     with gunicorn("tests.limited_app:create_app()", tmp_path, env=env) as server, ThreadPoolExecutor(8) as pool:
         replies = list(pool.map(lambda _: server.invoke("rare", {}, basic("writer")).status, range(16)))
     assert Counter(replies) == {200: 6, 429: 10}
+
+
+def test_counts_of_blueprints_and_of_methods_are_kept_apart(site: Site) -> None:
+    for _ in range(20):
+        site.invoke("common", {})
+    other = McpBlueprint("other", url_prefix="/other", limiter=limiter, rate_limit="20/hour")
+    other.add_method("caller", mcp_tool(lambda: 1), rate_limit="20/hour")
+    site.app = create_app(RATELIMIT_STORAGE_URI="memory://")
+    site.app.register_blueprint(other)
+    body = {"name": "caller", "arguments": {}}
+    statuses = [site.app.test_client().post("/other/mcp/tools/invoke", json=body).status_code for _ in range(20)]
+    assert statuses == [200] * 20
+
+
+def test_unknown_tools_count_on_mcp_too(site: Site) -> None:
+    client = client_of("2026-07-28", site.client, headers=basic("writer"))
+    for _ in range(20):
+        client.call("absent")
+    assert client.call("absent").get_json()["result"]["isError"] is True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 from collections.abc import Iterator
@@ -151,3 +152,27 @@ def test_outside_of_a_call_there_is_no_current_call() -> None:
 def test_a_method_knows_its_call(site: Site) -> None:
     site.tool(lambda: [current_call.cancelled, current_call.call.name, current_call.call.face], name="me")
     assert site.invoke("me", {}).get_json() == {"result": [False, "me", "rest"]}
+
+
+def test_what_an_overdue_method_raises_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    site, go, done = Site(McpBlueprint()), threading.Event(), threading.Event()
+
+    def fail_late() -> None:
+        go.wait(30)
+        raise ValueError("not lost")
+
+    site.tool(fail_late, timeout=0.05)
+
+    def watch(record: logging.LogRecord) -> bool:
+        if record.exc_info:
+            done.set()
+        return True
+
+    site.app.logger.addFilter(watch)
+    try:
+        assert site.invoke("fail_late", {}).status_code == 504
+        go.set()
+        assert done.wait(30)
+    finally:
+        site.app.logger.removeFilter(watch)
+    assert "not lost" in str([record.exc_info for record in caplog.records])

@@ -54,7 +54,9 @@ def host_name(host: str) -> str:
 
 
 def _check_host() -> None:
-    trusted = setting("ALLOWED_HOSTS") or current_app.config["TRUSTED_HOSTS"]
+    trusted = setting("ALLOWED_HOSTS")
+    if not trusted and current_app.config["TRUSTED_HOSTS"]:
+        return  # Flask has looked already
     if trusted:
         if not host_is_trusted(request.host, trusted):
             raise Forbidden(f"Host not allowed: add it to {PREFIX}ALLOWED_HOSTS if this is a name of this server")

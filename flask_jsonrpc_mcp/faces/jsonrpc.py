@@ -5,7 +5,7 @@ A GET can be linked to, prefetched and cached, so it runs only what says that it
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from flask import Response as HttpResponse
@@ -54,6 +54,7 @@ class _Exchange:
     caller: Caller
     tool: str | None
     by_get: bool = False
+    refusals: list[RpcError] = field(default_factory=list)
 
     def respond(self, payload: Any) -> HttpResponse:
         if self.tool is None:
@@ -61,14 +62,27 @@ class _Exchange:
         else:
             reply = answer_one(payload, self._call)
         if reply is None:
-            return no_content()
+            # A notification has no answer, but the request that carried it may still have been refused.
+            return self._refuse() if self.refusals else no_content()
         if isinstance(reply, list):
             return json_response([response.to_json() for response in reply])
         if reply.error is not None:
             return _spell_failure(reply, reply.error, at_tool=self.tool is not None)
         return self._keepable(reply, payload["method"]) or json_response(reply.to_json())
 
+    def _refuse(self) -> HttpResponse:
+        refusal = self.refusals[0]
+        return _spell_failure(Response(None, error=refusal), refusal, at_tool=self.tool is not None)
+
     def _call(self, asked: Request) -> Any:
+        try:
+            return self._run(asked)
+        except RpcError as error:
+            if isinstance(error, InvalidRequest) or (self.tool is not None and isinstance(error, MethodNotFound)):
+                self.refusals.append(error)
+            raise
+
+    def _run(self, asked: Request) -> Any:
         if self.tool is None and asked.method == DISCOVER:
             return self._discover()
         if self.tool is not None and asked.method != self.tool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from typing import Any
 
 from flask import request
@@ -18,14 +19,19 @@ VERSION_HEADER = "MCP-Protocol-Version"
 METHOD_HEADER = "Mcp-Method"
 NAME_HEADER = "Mcp-Name"
 
+_WHOLE_NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,30})(\.0+)?")
 _SENTINEL_START, _SENTINEL_END = "=?base64?", "?="
 
 
 class MirroredHeaders:
     """Checks the headers of the current request. Those sent twice arrive joined by a comma, and so do not match."""
 
+    @property
+    def version(self) -> str | None:
+        return _header(VERSION_HEADER)
+
     def check_version(self, version: str) -> None:
-        self._check(VERSION_HEADER, _header(VERSION_HEADER), version)
+        self._check(VERSION_HEADER, self.version, version)
 
     def check_method(self, method: str) -> None:
         self._check(METHOD_HEADER, _header(METHOD_HEADER), method)
@@ -75,8 +81,6 @@ def _says_the_same(header: str, value: Any) -> bool:
     if isinstance(value, bool):
         return header == ("true" if value else "false")
     if isinstance(value, (int, float)):
-        try:
-            return float(header) == value
-        except (ValueError, OverflowError):
-            return False
+        # Not float(header): it reads 1_000 and 1e3 too, which a proxy would read in another way.
+        return bool(_WHOLE_NUMBER.fullmatch(header)) and int(header.partition(".")[0]) == value
     return bool(header == value)

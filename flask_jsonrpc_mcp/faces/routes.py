@@ -13,9 +13,8 @@ from typing import Any
 from flask import Response, request
 
 from ..access import Caller
-from ..calls import new_id
+from ..calls import log_unexpected, new_id
 from ..core import Core
-from ..dispatcher import log_unexpected
 from ..errors import RpcError, ServerFault, VerbNotAllowed
 from .browser_guard import check_browser, permit_origin
 from .responses import no_content

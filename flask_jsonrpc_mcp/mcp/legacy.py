@@ -10,7 +10,7 @@ from ..errors import InvalidRequest, MalformedParams, MethodNotFound
 from ..settings import server_name, setting
 from . import protocol
 from .sessions import Agreement, features_of
-from .tools import Session, call_tool, find_tool, list_tools
+from .tools import Session, call_tool, list_tools
 
 INITIALIZE = "initialize"
 
@@ -60,7 +60,7 @@ def _list_tools(session: Session, params: Mapping[str, Any]) -> Prepared:
 
 
 def _call_tool(session: Session, params: Mapping[str, Any]) -> dict[str, Any]:
-    return call_tool(session, find_tool(session, params), params)
+    return call_tool(session, params)
 
 
 METHODS: dict[str, Callable[[Session, Mapping[str, Any]], Any]] = {

@@ -17,7 +17,7 @@ from ..schema.mirrored import MirroredArgument
 from ..settings import server_name, setting
 from . import protocol
 from .sessions import features_of
-from .tools import Session, call_tool, find_tool, list_tools
+from .tools import Session, call_tool, list_tools, visible_tool
 
 DISCOVER = "server/discover"
 COMPLETE = {"resultType": "complete"}
@@ -25,6 +25,9 @@ COMPLETE = {"resultType": "complete"}
 
 class Mirror(Protocol):
     """Where a transport repeats parts of a request; each method raises `HeaderMismatch`."""
+
+    @property
+    def version(self) -> str | None: ...
 
     def check_version(self, version: str) -> None: ...
 
@@ -40,6 +43,9 @@ def answer(core: Core, caller: Caller, request: Request, mirror: Mirror) -> Any:
     if not isinstance(request.params, Mapping):
         raise InvalidRequest("params must be an object")
     meta = request.params.get("_meta")
+    if meta is None and mirror.version not in (None, protocol.MODERN):
+        # An older client that means another version would not know what _meta has to do with it.
+        raise UnsupportedVersion(str(mirror.version), protocol.VERSIONS)
     if not isinstance(meta, Mapping):
         raise MalformedParams("params._meta is missing")
     version, capabilities = meta.get(protocol.PROTOCOL_VERSION), meta.get(protocol.CLIENT_CAPABILITIES)
@@ -76,9 +82,10 @@ def _list_tools(session: Session, params: Mapping[str, Any], mirror: Mirror) -> 
 
 def _call_tool(session: Session, params: Mapping[str, Any], mirror: Mirror) -> dict[str, Any]:
     mirror.check_name(params.get("name"))
-    tool = find_tool(session, params)
-    mirror.check_arguments(tool.params.mirrored, params.get("arguments"))
-    result = call_tool(session, tool, params)
+    tool = visible_tool(session, params)
+    if tool is not None:
+        mirror.check_arguments(tool.params.mirrored, params.get("arguments"))
+    result = call_tool(session, params)
     return {**COMPLETE, **result, "_meta": {**result.get("_meta", {}), **_identity()}}
 
 

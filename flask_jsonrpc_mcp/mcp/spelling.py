@@ -12,6 +12,7 @@ from typing import Any
 
 from ..calls import Result
 from ..declarations import HINTS
+from ..errors import InvalidParams, RpcError
 from ..methods import Method
 from ..registry import alias_of
 from ..settings import NO_DOTS
@@ -21,10 +22,11 @@ from . import protocol
 ANNOTATIONS_KEY = "flask-jsonrpc-mcp/annotations"
 """Where in ``_meta`` the annotations are that MCP does not know."""
 
-MAX_INLINED = 32_768
-"""A schema that inlining would make longer than this many characters stays as it is."""
+MAX_INLINED = 2_000
+"""A schema that inlining would give more parts than this stays as it is."""
 
 _DEFINITIONS = "#/$defs/"
+_NOTES = ("title", "description", "default", "examples", "deprecated")
 
 
 def spell_tool(method: Method, version: str, name_style: str | None = None) -> dict[str, Any]:
@@ -38,7 +40,10 @@ def spell_tool(method: Method, version: str, name_style: str | None = None) -> d
         described.pop("title", None)
     elif method.output is not None:
         schema = inline_references(method.output.schema)
-        described["outputSchema"] = wrap_schema(schema) if wraps(method, version) else schema
+        if not wraps(method, version):
+            described["outputSchema"] = schema
+        elif can_be_wrapped(schema):
+            described["outputSchema"] = wrap_schema(schema)
     known, free = split_annotations(described.pop("annotations", {}))
     if known and protocol.has_annotations(version):
         described["annotations"] = known
@@ -65,8 +70,11 @@ def spell_result(method: Method, result: Result, version: str) -> dict[str, Any]
     return spelled
 
 
-def spell_failure(text: str) -> dict[str, Any]:
+def spell_failure(error: RpcError) -> dict[str, Any]:
     """Spell a failure of a tool: a result, because a model can read it and try again."""
+    text = error.message
+    if isinstance(error, InvalidParams):
+        text = "Invalid arguments: " + "; ".join(str(problem) for problem in error.problems)
     return {"content": [{"type": "text", "text": text}], "isError": True}
 
 
@@ -79,6 +87,17 @@ def split_annotations(annotations: Mapping[str, Any]) -> tuple[dict[str, Any], d
 def wraps(method: Method, version: str) -> bool:
     """Tell whether a version before 2026-07-28, which knows only objects, gets the result inside of one."""
     return version != protocol.MODERN and method.output is not None and method.output.schema.get("type") != "object"
+
+
+def can_be_wrapped(schema: Any) -> bool:
+    """Tell whether all references in a schema would still lead where they do when it is one level deeper."""
+    if isinstance(schema, list):
+        return all(can_be_wrapped(item) for item in schema)
+    if not isinstance(schema, Mapping):
+        return True
+    reference = schema.get("$ref", _DEFINITIONS)
+    known = isinstance(reference, str) and reference.startswith((_DEFINITIONS, "#/definitions/"))
+    return known and "$id" not in schema and all(can_be_wrapped(item) for item in schema.values())
 
 
 def wrap_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -95,15 +114,13 @@ def inline_references(schema: Mapping[str, Any]) -> dict[str, Any]:
     address inside, or when it would become too long.
     """
     definitions = schema.get("$defs")
-    if not definitions or "$id" in json.dumps(schema):
+    if not isinstance(definitions, Mapping) or "$id" in json.dumps(schema):
         return dict(schema)
+    inliner = _Inliner(definitions)
     try:
-        inlined: dict[str, Any] = {
-            name: value if name == "$defs" else _inlined(value, definitions, ()) for name, value in schema.items()
-        }
-    except RecursionError:
+        return {name: value if name == "$defs" else inliner.inlined(value) for name, value in schema.items()}
+    except _CannotInline:
         return dict(schema)
-    return inlined if len(json.dumps(inlined)) <= MAX_INLINED else dict(schema)
 
 
 def downgrade_block(block: dict[str, Any], version: str) -> dict[str, Any]:
@@ -120,20 +137,37 @@ def as_text(value: Any) -> str:
     return value if isinstance(value, str) else write(value).decode("utf-8")
 
 
-def _inlined(value: Any, definitions: Mapping[str, Any], open_names: tuple[str, ...]) -> Any:
-    if isinstance(value, list):
-        return [_inlined(item, definitions, open_names) for item in value]
-    if not isinstance(value, Mapping):
-        return value
-    reference = value.get("$ref")
-    if isinstance(reference, str) and reference.startswith(_DEFINITIONS):
-        name = reference.removeprefix(_DEFINITIONS)
-        if name in open_names:
-            raise RecursionError(f"{name} contains itself")
-        definition = definitions.get(name)
-        if isinstance(definition, Mapping):
-            # Not its anchor: there must be one of each in a schema.
-            body = {key: item for key, item in definition.items() if key != "$anchor"}
-            inner = _inlined(body, definitions, (*open_names, name))
-            return {**inner, **_inlined({k: v for k, v in value.items() if k != "$ref"}, definitions, open_names)}
-    return {key: _inlined(item, definitions, open_names) for key, item in value.items()}
+class _CannotInline(Exception):
+    """The definitions contain themselves, or are too many."""
+
+
+class _Inliner:
+    def __init__(self, definitions: Mapping[str, Any]) -> None:
+        self._definitions = definitions
+        self._open: list[str] = []
+        self._left = MAX_INLINED
+
+    def inlined(self, value: Any) -> Any:
+        self._left -= 1
+        if self._left < 0:
+            raise _CannotInline
+        if isinstance(value, list):
+            return [self.inlined(item) for item in value]
+        if not isinstance(value, Mapping):
+            return value
+        name = str(value.get("$ref")).removeprefix(_DEFINITIONS)
+        definition = self._definitions.get(name) if "$ref" in value else None
+        # Beside a reference both hold; in one schema, one of two rules of the same name would be lost.
+        if isinstance(definition, Mapping) and set(value) <= {"$ref", *_NOTES}:
+            notes = {key: item for key, item in value.items() if key != "$ref"}
+            return {**self._definition(name, definition), **notes}
+        return {key: self.inlined(item) for key, item in value.items()}
+
+    def _definition(self, name: str, definition: Mapping[str, Any]) -> dict[str, Any]:
+        if name in self._open:
+            raise _CannotInline
+        self._open.append(name)
+        # Without its anchor: there must be one of each in a schema.
+        inlined = {key: self.inlined(item) for key, item in definition.items() if key != "$anchor"}
+        self._open.pop()
+        return inlined

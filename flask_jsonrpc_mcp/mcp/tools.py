@@ -58,28 +58,24 @@ def list_tools(session: Session, params: Mapping[str, Any], extra: Mapping[str, 
     return Prepared(page.body[:-1] + b"," + write(extra)[1:] if extra else page.body)
 
 
-def find_tool(session: Session, params: Mapping[str, Any]) -> Method:
-    """Find the tool that a call names.
+def visible_tool(session: Session, params: Mapping[str, Any]) -> Method | None:
+    """Find the tool that a call names, if there is one that this caller may know of."""
+    try:
+        return session.core.catalogue.find(_known_name(session, params), session.caller, tools_only=True)
+    except MethodNotFound:
+        return None
+
+
+def call_tool(session: Session, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Call a tool. What fails in it is a result that says so; only a request that is wrong itself is an error.
 
     :raises UnknownTool: when there is none, or none this caller may know of.
     """
-    name = params.get("name")
-    if not isinstance(name, str):
-        raise MalformedParams("params.name must be the name of a tool")
-    try:
-        known = session.core.registry.name_of(name) if setting("TOOL_NAME_STYLE") == NO_DOTS else name
-        return session.core.catalogue.find(known, session.caller, tools_only=True)
-    except MethodNotFound as error:
-        raise UnknownTool(name, sign_in=session.caller.may_sign_in) from error
-
-
-def call_tool(session: Session, tool: Method, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Call a tool. What fails in it is a result that says so; only a request that is wrong itself is an error."""
     arguments = params.get("arguments", {})
     if not isinstance(arguments, Mapping):
         raise MalformedParams("params.arguments must be an object")
     call = Call(
-        tool.name,
+        _known_name(session, params),
         arguments,
         session.caller,
         FACE,
@@ -90,6 +86,22 @@ def call_tool(session: Session, tool: Method, params: Mapping[str, Any]) -> dict
         result = session.core.dispatcher.invoke(call)
     except MissingCapability:
         raise
+    except MethodNotFound as error:
+        raise UnknownTool(params["name"], sign_in=session.caller.may_sign_in) from error
     except RpcError as error:
-        return spell_failure(error.message)
+        return spell_failure(error)
+    tool = session.core.catalogue.find(call.name, session.caller, tools_only=True)
     return spell_result(tool, result, session.version)
+
+
+def _name_in(params: Mapping[str, Any]) -> str:
+    name = params.get("name")
+    if not isinstance(name, str):
+        raise MalformedParams("params.name must be the name of a tool")
+    return name
+
+
+def _known_name(session: Session, params: Mapping[str, Any]) -> str:
+    """The name behind what a client calls a tool, which may be its alias."""
+    name = _name_in(params)
+    return session.core.registry.name_of(name) if setting("TOOL_NAME_STYLE") == NO_DOTS else name

@@ -105,7 +105,7 @@ def _contains_only(validator: validate.ContainsOnly, field: Any, spelled: Mappin
 def _regexp(validator: validate.Regexp, field: fields.Field[Any], spelled: Mapping[str, Any]) -> Rules:
     source, flags = validator.regex.pattern, validator.regex.flags
     if isinstance(source, str):
-        check_pattern(source)
+        check_pattern(source, flags)
     if not isinstance(source, str) or _PYTHON_ONLY.search(source) or flags & ~re.UNICODE:
         return {}
     # marshmallow matches from the beginning of the text, JSON Schema anywhere in it.

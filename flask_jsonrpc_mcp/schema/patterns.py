@@ -1,14 +1,17 @@
 """Regular expressions that could hold a worker: recognised when a method is added, before anyone can send a text.
 
-Python tries every way in which a pattern can match. A repetition inside of a repetition has exponentially many when
-nothing in it tells one round from the next: ``(a+)+`` takes seconds on thirty characters, ``(a+-)+`` does not.
+Python tries every way in which a pattern can match. A repetition has exponentially many when its rounds can be divided
+in more than one way and nothing tells where one ends: ``(a+)+`` and ``(a|a)*`` take seconds on thirty characters,
+``(a+-)+`` does not. Only regular expressions whose rounds are plain to tell apart are taken; the check is on the safe
+side, and may refuse one that would do.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 if sys.version_info >= (3, 11):
@@ -18,7 +21,10 @@ else:
     import sre_constants as ops
     import sre_parse as parser
 
-_ALPHABET = frozenset(range(128)) | {0x2603}  # ASCII, and a snowman for all the rest
+Characters = frozenset[int]
+
+_OTHER = 0x2603  # a snowman, for everything beyond ASCII
+_ALPHABET: Characters = frozenset(range(128)) | {_OTHER}
 _CATEGORIES = {
     ops.CATEGORY_DIGIT: r"\d",
     ops.CATEGORY_NOT_DIGIT: r"\D",
@@ -27,53 +33,116 @@ _CATEGORIES = {
     ops.CATEGORY_WORD: r"\w",
     ops.CATEGORY_NOT_WORD: r"\W",
 }
+_MANY_OPTIONAL_PARTS = 6
+_FEW_ROUNDS = 5
 
 
-def check_pattern(pattern: str) -> None:
+def check_pattern(pattern: str, flags: int = 0) -> None:
     """Refuse a pattern that some text could keep busy for ever.
 
     :raises ValueError: saying what to write instead.
     """
-    for body in _repeated_bodies(parser.parse(pattern)):
-        separators = [_characters([node]) for node in body if _is_mandatory(node)]
-        for flexible in _flexible_parts(body):
-            characters = _characters(flexible)
-            if not any(separator and not separator & characters for separator in separators):
-                raise ValueError(
-                    f"pattern {pattern!r} repeats what repeats itself, and some texts would keep it busy for ever;"
-                    " let each round begin or end with a character that the inner one cannot match"
-                )
+    if flags & re.IGNORECASE or re.search(r"\(\?[aiLmsux-]", pattern):
+        # The check knows characters by themselves only; ECMA has no such flags either.
+        pattern = pattern.lower()
+    for nodes in _sequences(parser.parse(pattern)):
+        if _is_ambiguous_row(nodes) or any(_is_ambiguous_repeat(*node) for node in nodes):
+            raise ValueError(
+                f"pattern {pattern!r} repeats what can be divided in several ways, so some texts keep it busy for ever;"
+                " let each round begin or end with a character that nothing else in it matches"
+            )
 
 
-def _repeated_bodies(nodes: Any) -> Iterator[list[Any]]:
-    """Find what a pattern repeats without a limit."""
-    for operation, argument in nodes:
-        if _is_repeat(operation) and _is_unlimited(argument):
-            yield _unwrapped(argument[2])
-        for inner in _inner_sequences(operation, argument):
-            yield from _repeated_bodies(inner)
+def _is_ambiguous_repeat(operation: Any, argument: Any) -> bool:
+    if not _is_repeat(operation):
+        return False
+    _, most, body = argument
+    nodes = _unwrapped(body)
+    if most <= 1 or (most <= _FEW_ROUNDS and not any(_is_unlimited(part) for part in _repeats_within(nodes))):
+        return False
+    if _has_twins(nodes):
+        return True
+    separators = [_characters([node]) for node in nodes if _width([node])[0] > 0]
+    for part in _flexible_parts(nodes):
+        characters = _characters(part)
+        if not any(separator and not separator & characters for separator in separators):
+            return True
+    return False
+
+
+def _is_ambiguous_row(nodes: Sequence[Any]) -> bool:
+    """Tell whether many parts follow each other that may be there or not: ``a?a?a?...aaa``."""
+    optional = [_characters([node]) if _is_repeat(node[0]) and node[1][0] != node[1][1] else None for node in nodes]
+    for is_run, run in itertools.groupby(optional, key=lambda characters: characters is not None):
+        if is_run and len(parts := list(run)) > _MANY_OPTIONAL_PARTS:
+            return any(first & second for first, second in itertools.pairwise(parts) if first and second)
+    return False
+
+
+def _sequences(nodes: Any) -> Iterator[list[Any]]:
+    """Walk over all sequences of a pattern: itself, and those in its groups, branches and repetitions."""
+    yield list(nodes)
+    for node in nodes:
+        for inner in _inner_sequences(*node):
+            yield from _sequences(inner)
 
 
 def _unwrapped(nodes: Iterable[Any]) -> list[Any]:
     """Look through groups that are there once."""
-    flat = []
+    flat: list[Any] = []
     for operation, argument in nodes:
-        if operation is ops.SUBPATTERN:
-            flat += _unwrapped(argument[-1])
-        else:
-            flat.append((operation, argument))
+        flat += _unwrapped(argument[-1]) if operation is ops.SUBPATTERN else [(operation, argument)]
     return flat
 
 
+def _repeats_within(nodes: Iterable[Any]) -> Iterator[Any]:
+    for operation, argument in nodes:
+        if _is_repeat(operation):
+            yield argument
+        for inner in _inner_sequences(operation, argument):
+            yield from _repeats_within(inner)
+
+
 def _flexible_parts(nodes: Iterable[Any]) -> Iterator[Any]:
-    """Find the parts that can match more or less of a text."""
+    """Find the parts that can match a text in several ways."""
     for operation, argument in nodes:
         if _is_repeat(operation) and argument[0] != argument[1]:
             yield argument[2]
-        if operation is ops.BRANCH:
-            yield from (branch for branch in argument[1] if len({_width(b) for b in argument[1]}) > 1)
+        if operation is ops.BRANCH and any(_begin_alike(one, other) for one, other in _pairs(argument[1])):
+            yield from argument[1]
         for inner in _inner_sequences(operation, argument):
             yield from _flexible_parts(inner)
+
+
+def _has_twins(nodes: Iterable[Any]) -> bool:
+    """Tell whether there are two branches for one text: each round doubles the ways, whatever is around them."""
+    for operation, argument in nodes:
+        if operation is ops.BRANCH:
+            for one, other in _pairs(argument[1]):
+                (low, high), (other_low, other_high) = _width(one), _width(other)
+                if low <= other_high and other_low <= high and _begin_alike(one, other):
+                    return True
+        if any(_has_twins(inner) for inner in _inner_sequences(operation, argument)):
+            return True
+    return False
+
+
+def _pairs(branches: Iterable[Any]) -> Iterator[tuple[list[Any], list[Any]]]:
+    return itertools.combinations([list(branch) for branch in branches], 2)
+
+
+def _begin_alike(one: list[Any], other: list[Any]) -> bool:
+    """Tell whether the beginning of a text can fail to tell which branch it takes."""
+    if not one or not other:
+        return True
+    if _is_literal(one) and _is_literal(other):
+        shorter, longer = sorted((one, other), key=len)
+        return longer[: len(shorter)] == shorter
+    return bool(_first_characters(one) & _first_characters(other))
+
+
+def _is_literal(nodes: Iterable[Any]) -> bool:
+    return all(operation is ops.LITERAL for operation, _ in nodes)
 
 
 def _is_repeat(operation: Any) -> bool:
@@ -81,18 +150,11 @@ def _is_repeat(operation: Any) -> bool:
 
 
 def _is_unlimited(argument: Any) -> bool:
-    return bool(argument[1] > 10)  # a few rounds more are a few rounds more
+    return bool(argument[1] > 10)
 
 
-def _is_mandatory(node: Any) -> bool:
-    operation, argument = node
-    if _is_repeat(operation):
-        return bool(argument[0] > 0 and argument[0] == argument[1])
-    return operation in (ops.LITERAL, ops.NOT_LITERAL, ops.IN, ops.ANY)
-
-
-def _width(branch: Any) -> tuple[int, int]:
-    low, high = branch.getwidth()
+def _width(nodes: Sequence[Any]) -> tuple[int, int]:
+    low, high = parser.SubPattern(parser.State(), list(nodes)).getwidth()
     return int(low), int(high)
 
 
@@ -108,35 +170,54 @@ def _inner_sequences(operation: Any, argument: Any) -> list[Any]:
     return []
 
 
-def _characters(nodes: Iterable[Any]) -> frozenset[int]:
+def _first_characters(nodes: Iterable[Any]) -> Characters:
+    """All characters with which a part can begin."""
+    found: Characters = frozenset()
+    for node in nodes:
+        found |= _one_character(*node)
+        for inner in _inner_sequences(*node):
+            found |= _first_characters(inner)
+        if _width([node])[0] > 0:
+            break
+    return found
+
+
+def _characters(nodes: Iterable[Any]) -> Characters:
     """All characters that a part can match, anywhere in it."""
-    found: frozenset[int] = frozenset()
-    for operation, argument in nodes:
-        if operation is ops.LITERAL:
-            found |= {argument if argument in _ALPHABET else 0x2603}
-        elif operation is ops.NOT_LITERAL:
-            found |= _ALPHABET - {argument}
-        elif operation is ops.ANY:
-            found |= _ALPHABET
-        elif operation is ops.IN:
-            found |= _in_class(argument)
-        for inner in _inner_sequences(operation, argument):
+    found: Characters = frozenset()
+    for node in nodes:
+        found |= _one_character(*node)
+        for inner in _inner_sequences(*node):
             found |= _characters(inner)
     return found
 
 
-def _in_class(items: Iterable[Any]) -> frozenset[int]:
-    found: frozenset[int] = frozenset()
+def _one_character(operation: Any, argument: Any) -> Characters:
+    if operation is ops.LITERAL:
+        return frozenset({argument if argument in _ALPHABET else _OTHER})
+    if operation is ops.NOT_LITERAL:
+        return _ALPHABET - {argument}
+    if operation is ops.ANY:
+        return _ALPHABET - {ord("\n")}
+    if operation is ops.IN:
+        return _in_class(argument)
+    if operation in (ops.GROUPREF, ops.GROUPREF_EXISTS):
+        return _ALPHABET
+    return frozenset()
+
+
+def _in_class(items: Iterable[Any]) -> Characters:
+    found: Characters = frozenset()
     negated = False
     for operation, argument in items:
         if operation is ops.NEGATE:
             negated = True
         elif operation is ops.LITERAL:
-            found |= {argument if argument in _ALPHABET else 0x2603}
+            found |= {argument if argument in _ALPHABET else _OTHER}
         elif operation is ops.RANGE:
             low, high = argument
-            found |= {code for code in _ALPHABET if low <= code <= high} | ({0x2603} if high > 127 else set())
+            found |= {code for code in _ALPHABET if low <= code <= high} | ({_OTHER} if high > 127 else set())
         elif operation is ops.CATEGORY:
             category = re.compile(_CATEGORIES[argument], re.ASCII)
             found |= {code for code in _ALPHABET if category.match(chr(code))}
-    return _ALPHABET - found if negated else found
+    return (_ALPHABET - found) | {_OTHER} if negated else found
