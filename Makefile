@@ -5,6 +5,8 @@ PYTHON ?= python3
 HOST ?= 127.0.0.1
 PORT ?= 8000
 SITE_ENV ?= development
+FUZZ_EXAMPLES ?= 20000
+FUZZ_SEED ?= $(shell date +%s)
 
 VENV := .venv
 RUN := $(VENV)/bin/python -m
@@ -35,6 +37,10 @@ serve: $(VENV)/.installed-sample ## run the sample site under gunicorn on HOST:P
 .PHONY: test
 test: $(VENV)/.installed-test ## run the whole test suite
 	$(RUN) pytest --cov --cov-report=term
+
+.PHONY: fuzz
+fuzz: $(VENV)/.installed-test ## send many hostile requests, FUZZ_EXAMPLES of them to each face, from a new FUZZ_SEED
+	FUZZ_EXAMPLES='$(FUZZ_EXAMPLES)' FUZZ_SEED='$(FUZZ_SEED)' $(RUN) pytest tests/test_hostile_requests.py
 
 .PHONY: clients
 clients: $(CLIENTS_PYTHON) tests/clients/node_modules/.installed ## install the MCP clients that the tests connect with
