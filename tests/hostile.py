@@ -199,7 +199,8 @@ class Attacker:
         return copy
 
     def _damage_header(self, sent: Sent) -> Sent:
-        name = self._random.choice(list(HEADERS))
+        sent_ones = [name for name, _ in sent.headers if name in HEADERS]
+        name = self._random.choice(self._random.choice([sent_ones or list(HEADERS), list(HEADERS)]))
         texts = [] if name == "Host" else self._random.sample(TEXTS, 2)
         return sent.having(name, self._random.choice(HEADERS[name] + texts))
 

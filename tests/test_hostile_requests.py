@@ -13,6 +13,7 @@ import re
 from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 from typing import Annotated, Any
 from urllib.parse import quote, unquote
 
@@ -36,7 +37,7 @@ SEED = int(os.environ.get("FUZZ_SEED") or 0)
 HEADER_NAMES = sorted(set(HEADERS) - {"Host"})
 MAX_ERROR = 16 * 1024
 # The others are pages of the REST face, also those below /mcp/ where there is nothing.
-RPC_PATHS = re.compile(r"/jsonrpc|/mcp|/mcp/tools/(?!(list|describe|invoke)/?$)[^/]+/?", re.DOTALL)
+RPC_PATHS = re.compile(r"/jsonrpc/?|/mcp/?|/mcp/tools/(?!(list|describe|invoke)/?$)[^/]+/?", re.DOTALL)
 # What an answer would have of our inside: tracebacks, paths, names of exceptions, and what we say of our own faults.
 INSIDE = re.compile(rb'Traceback|File "|site-packages|\.py\b|[A-Z][a-z]\w+(Error|Exception)\b|Internal error')
 
@@ -200,6 +201,13 @@ def test_damaged_requests(face: str) -> None:
     statuses = {send(attacker.attack()).status for _ in range(EXAMPLES)}
     assert {200, 403, 405} <= statuses  # some got through, some did not
     assert [send(sent).body for sent in FACES[face]] == [answer.body for answer in before]
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_every_hostile_header(face: str) -> None:
+    for sent, (name, values) in product(FACES[face][:6], HEADERS.items()):
+        for value in values:
+            send(sent.having(name, value))
 
 
 JSON_VALUES = st.recursive(
