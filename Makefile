@@ -5,6 +5,8 @@ PYTHON ?= python3
 HOST ?= 127.0.0.1
 PORT ?= 8000
 SITE_ENV ?= development
+FUZZ_EXAMPLES ?= 20000
+FUZZ_SEED ?= $(shell date +%s)
 
 VENV := .venv
 RUN := $(VENV)/bin/python -m
@@ -49,6 +51,10 @@ $(OLDEST)/.installed: setup.cfg pyproject.toml tests/oldest_versions.py
 	$(OLDEST)/bin/python tests/oldest_versions.py > $(OLDEST)/constraints.txt
 	$(OLDEST)/bin/python -m pip install --quiet --constraint $(OLDEST)/constraints.txt --editable '.[test]'
 	@touch $@
+
+.PHONY: fuzz
+fuzz: $(VENV)/.installed-test ## send many hostile requests, FUZZ_EXAMPLES of them to each face, from a new FUZZ_SEED
+	FUZZ_EXAMPLES='$(FUZZ_EXAMPLES)' FUZZ_SEED='$(FUZZ_SEED)' $(RUN) pytest tests/test_hostile_requests.py
 
 .PHONY: clients
 clients: $(CLIENTS_PYTHON) tests/clients/node_modules/.installed ## install the MCP clients that the tests connect with

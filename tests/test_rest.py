@@ -126,6 +126,14 @@ def test_a_failing_method_is_an_execution_error(adder: Site) -> None:
     assert error(adder.invoke("add", {"a": 13})) == (500, "execution_error", "Tool execution failed: unlucky")
 
 
+@pytest.mark.parametrize("query", ["cursor=\xe9", "cursor=%E9", "x=\xff"], ids=ascii)
+@pytest.mark.parametrize("path", ["/mcp/tools/list", "/mcp/tools/describe"])
+def test_a_query_string_that_is_no_utf_8_is_400(adder: Site, path: str, query: str) -> None:
+    """A server hands over the bytes as they came, also those that a URL cannot have."""
+    response = adder.client.get(path, environ_overrides={"QUERY_STRING": query})
+    assert error(response) == (400, "invalid_request", "The query string must be UTF-8 and percent-encoded")
+
+
 @pytest.mark.parametrize("query", ["", "?name=", "?nome=add"])
 def test_describe_needs_a_name(adder: Site, query: str) -> None:
     assert error(adder.client.get("/mcp/tools/describe" + query)) == MISSING_NAME

@@ -10,7 +10,7 @@ from flask import request
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from .. import strict_json
-from ..errors import BodyTooLarge, MissingParameter, ParseError, UnreadableBody, UnsupportedMediaType
+from ..errors import BodyTooLarge, InvalidRequest, MissingParameter, ParseError, UnreadableBody, UnsupportedMediaType
 from ..settings import MAX_BODY, setting
 
 
@@ -41,6 +41,18 @@ def read_json_body(mimetypes: Collection[str] = ("application/json",)) -> Any:
     return strict_json.read(body, max_depth=setting("MAX_DEPTH"))
 
 
+def read_query() -> dict[str, list[str]]:
+    """Read the query string of the current request.
+
+    :raises InvalidRequest: when it is not UTF-8.
+    """
+    try:
+        # Not request.args, which fails on bytes that are no UTF-8, or puts a replacement character in their place.
+        return parse_qs(request.query_string.decode("ascii"), keep_blank_values=True, errors="strict")
+    except ValueError as error:
+        raise InvalidRequest("The query string must be UTF-8 and percent-encoded") from error
+
+
 def read_json_query(name: str = "query") -> Any:
     """Read a parameter of the current request's query string.
 
@@ -48,9 +60,8 @@ def read_json_query(name: str = "query") -> Any:
     :raises ParseError: when it is not strict JSON.
     """
     try:
-        # Not request.args, which puts a replacement character where the bytes are no UTF-8.
-        values = parse_qs(request.query_string.decode("ascii"), keep_blank_values=True, errors="strict").get(name, [])
-    except ValueError as error:
+        values = read_query().get(name, [])
+    except InvalidRequest as error:
         raise ParseError() from error
     if len(values) != 1:
         raise MissingParameter(name)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import marshmallow
-from flask import Response, request
+from flask import Response
 from marshmallow import fields, validate
 
 from ..access import Caller
@@ -17,7 +17,7 @@ from ..errors import MissingParameter, NoSuchPath, RpcError
 from ..methods import Method
 from ..settings import setting
 from ..strict_json import write
-from .requests import read_json_body
+from .requests import read_json_body, read_query
 from .responses import json_response, make_page, page_response, spell_error
 from .routes import ANY_VERB, Route
 
@@ -61,7 +61,7 @@ _invoke_body = InvokeBody(unknown=marshmallow.EXCLUDE)
 
 def list_tools(core: Core, caller: Caller) -> Response:
     core.require_discovery(caller)
-    query = _load(_list_query, request.args)
+    query = _load(_list_query, _first_values())
     offset = decode_cursor(query["cursor"]) if "cursor" in query else 0
     page = core.catalogue.tools_for(caller).page(FACE, offset, setting("PAGE_SIZE"), _spell_page)
     return page_response(page, core, caller, setting("LIST_MAX_AGE"))
@@ -69,7 +69,7 @@ def list_tools(core: Core, caller: Caller) -> Response:
 
 def describe_tool(core: Core, caller: Caller) -> Response:
     core.require_discovery(caller)
-    name = _load(_describe_query, request.args)["name"]
+    name = _load(_describe_query, _first_values())["name"]
     tool = core.catalogue.find(name, caller, tools_only=True)
     described = {**tool.descriptor, "outputSchema": tool.descriptor.get("outputSchema", {})}
     page = make_page(write({"tool": described}))
@@ -97,6 +97,10 @@ ROUTES = (
     Route("/mcp/tools/invoke", "invoke_tool", {"POST": invoke_tool}, spell_error),
     Route("/mcp/<path:rest>", "nothing_here", {ANY_VERB: nothing_here}, spell_error),
 )
+
+
+def _first_values() -> dict[str, str]:
+    return {name: values[0] for name, values in read_query().items()}
 
 
 def _load(schema: marshmallow.Schema, source: Any) -> Mapping[str, Any]:
