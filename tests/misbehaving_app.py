@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
+from typing import Any
 
 from flask import Flask
 
@@ -39,9 +41,15 @@ app = Flask(__name__)
 app.secret_key = "the same for all workers"
 app.register_blueprint(rpc)
 
+
+def apart(method: Callable[[], Any]) -> Callable[[], Any]:
+    """Make a function of its own: a mark belongs to a function, and other tests mark these too."""
+    return lambda: method()
+
+
 misbehaving = McpBlueprint()
 for name, method in {**MISBEHAVING, "fine": lambda: "fine"}.items():
-    misbehaving.add_method(name, mcp_tool(annotations={"readOnlyHint": True})(method))
+    misbehaving.add_method(name, mcp_tool(annotations={"readOnlyHint": True})(apart(method)))
 
 # Every way to misbehave, on every face: all may be called by GET, and without a key there are no sessions to begin.
 every = Flask("site")

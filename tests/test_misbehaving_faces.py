@@ -74,7 +74,7 @@ def test_a_notification_that_fails_is_silent_and_logged(
 ) -> None:
     response = notification(name, {}).send(site.client)
     assert (response.status_code, response.data) == (204, b"")
-    assert [record.levelname for record in caplog.records if record.levelname != "INFO"] == ["ERROR"]
+    assert len([record for record in caplog.records if record.levelname == "ERROR"]) == 1
 
 
 @pytest.fixture(scope="module")
