@@ -82,13 +82,21 @@ def _dump_value(method: Method, value: Any) -> Any:
 def _as_rpc_error(error: BaseException, call_id: str) -> RpcError:
     if isinstance(error, RpcError):
         try:
-            error.data = to_plain(error.data)
-        except (TypeError, ValueError) as unspeakable:
+            return _spoken(error)
+        # Its parts are the method's own, and looking at them may run anything.
+        except BaseException as unspeakable:
             error = unspeakable
-        else:
-            return error
     log_unexpected(error, call_id)
     return InternalError(call_id)
+
+
+def _spoken(error: RpcError) -> RpcError:
+    """See that an error can be told, whatever a method has made of it."""
+    if type(error.code) is not int:
+        raise TypeError(f"the code of an RpcError must be an int, not {type(error.code).__name__}")
+    error.message = one_line(str(error.message))
+    error.data = to_plain(error.data)
+    return error
 
 
 def _report(call: Call, method: Method | None, error: RpcError | None, duration: float) -> None:

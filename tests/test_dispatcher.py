@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator, Iterator
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from werkzeug.test import TestResponse
 
 from flask_jsonrpc_mcp import Call, McpBlueprint, RpcError, method_called
 
-from .conftest import Site, basic, make_auth
+from .conftest import Site, asking, basic, make_auth
 from .misbehaviour import MISBEHAVING, raising
 
 GENERIC = re.compile(r"Tool execution failed: Internal error, see the server log for id [0-9a-f]{12}")
@@ -260,6 +261,44 @@ class Forgetful(RpcError):
 def test_an_rpc_error_in_any_state_is_answered(site: Site, error: RpcError, message: str) -> None:
     site.tool(raising(error), name="f")
     assert failure(site.invoke("f", {})) == f"Tool execution failed: {message}"
+
+
+class Hostile(Mapping[str, Any]):
+    def __getitem__(self, name: str) -> Any: ...
+
+    def __len__(self) -> int:
+        return 1
+
+    def __iter__(self) -> Iterator[str]:
+        sys.exit(3)
+
+
+def with_message(message: Any) -> RpcError:
+    error = RpcError("x")
+    error.message = message
+    return error
+
+
+BAD_CODES: list[Any] = ["E1", True, float("nan"), object()]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [RpcError("x", data=Hostile()), *(RpcError("x", code=code) for code in BAD_CODES)],
+    ids=lambda e: repr(e.code),
+)
+def test_an_rpc_error_that_cannot_be_told_is_unexpected(site: Site, error: RpcError) -> None:
+    site.tool(raising(error), name="f")
+    assert GENERIC.fullmatch(failure(site.invoke("f", {})))
+    assert site.rpc_post(asking("f")).get_json()["error"]["code"] == -32603
+
+
+@pytest.mark.parametrize("message", [b"x", None, "\ud800", "x" * 100_000, "a\nb"], ids=repr)
+def test_a_message_that_was_changed_is_still_one_line(site: Site, message: Any) -> None:
+    site.tool(raising(with_message(message)), name="f")
+    told = site.rpc_post(asking("f")).get_json()["error"]["message"]
+    assert 0 < len(told) <= 1000
+    assert "\n" not in told
 
 
 def test_one_log_line_per_call_that_nobody_can_forge(caplog: pytest.LogCaptureFixture) -> None:
