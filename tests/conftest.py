@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from flask import Flask
@@ -13,7 +13,7 @@ from flask.testing import FlaskClient
 from flask_httpauth import HTTPBasicAuth, HTTPTokenAuth
 from werkzeug.test import TestResponse
 
-from flask_jsonrpc_mcp import McpBlueprint, mcp_tool
+from flask_jsonrpc_mcp import McpBlueprint, RpcError, mcp_tool
 
 PERMISSIONS = {
     "reader": [],
@@ -148,3 +148,27 @@ class Taking:
         if response.status_code == 400:
             return {problem["path"] for problem in body["error"]["errors"]}
         return response.status_code
+
+
+@pytest.fixture
+def shop() -> Site:
+    """A site with two tools, for MCP clients."""
+    site = Site(McpBlueprint(), SECRET_KEY="key", JSONRPC_MCP_SERVER_NAME="shop", JSONRPC_MCP_SERVER_VERSION="2.1")
+
+    @site.rpc.method("price")
+    @mcp_tool(title="Price", annotations={"readOnlyHint": True, "shelf": 7})
+    def price(item: Annotated[str, {"maxLength": 5}], count: int = 1) -> dict[str, Any]:
+        """Tell a price."""
+        if item == "gold":
+            raise RpcError("gold is not for sale")
+        if item == "bug":
+            raise ValueError("secret")
+        return {"price": len(item) * count}
+
+    @site.rpc.method("items")
+    @mcp_tool
+    def items() -> list[str]:
+        """List what there is."""
+        return ["egg", "ham"]
+
+    return site

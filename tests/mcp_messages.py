@@ -101,3 +101,14 @@ def client_of(version: str, client: FlaskClient, **options: Any) -> ModernClient
     if version == MODERN:
         return ModernClient(client, **options)
     return LegacyClient(client, version, **options)
+
+
+def result(response: Any) -> Any:
+    assert response.status_code == 200, response.text
+    return response.get_json()["result"]
+
+
+def error(response: Any) -> tuple[int, int, str]:
+    body = response.get_json()
+    assert set(body) <= {"jsonrpc", "id", "error"}
+    return response.status_code, body["error"]["code"], body["error"]["message"]
