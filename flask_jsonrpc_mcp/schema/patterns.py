@@ -33,6 +33,7 @@ _CATEGORIES = {
     ops.CATEGORY_WORD: r"\w",
     ops.CATEGORY_NOT_WORD: r"\W",
 }
+_CAPITAL = re.compile(r"\\.|\(\?P[<=]\w+|[A-Z]", re.DOTALL)
 _MANY_OPTIONAL_PARTS = 6
 _FEW_ROUNDS = 5
 
@@ -42,15 +43,23 @@ def check_pattern(pattern: str, flags: int = 0) -> None:
 
     :raises ValueError: saying what to write instead.
     """
-    if flags & re.IGNORECASE or re.search(r"\(\?[aiLmsux-]", pattern):
-        # The check knows characters by themselves only; ECMA has no such flags either.
-        pattern = pattern.lower()
-    for nodes in _sequences(parser.parse(pattern)):
+    ignores_case = flags & re.IGNORECASE or re.search(r"\(\?[a-zA-Z-]*i", pattern)
+    for nodes in _sequences(parser.parse(_in_one_case(pattern) if ignores_case else pattern, flags)):
         if _is_ambiguous_row(nodes) or any(_is_ambiguous_repeat(*node) for node in nodes):
             raise ValueError(
                 f"pattern {pattern!r} repeats what can be divided in several ways, so some texts keep it busy for ever;"
                 " let each round begin or end with a character that nothing else in it matches"
             )
+
+
+def _in_one_case(pattern: str) -> str:
+    """Write capitals small, but for those that mean something else: ``\\S``, ``(?P<Name>``."""
+    lowered = _CAPITAL.sub(lambda match: match[0].lower() if len(match[0]) == 1 else match[0], pattern)
+    try:
+        parser.parse(lowered)
+    except re.error:  # a range such as [Z-_]
+        return pattern
+    return lowered
 
 
 def _is_ambiguous_repeat(operation: Any, argument: Any) -> bool:
