@@ -44,7 +44,7 @@ test: $(VENV)/.installed-test ## run the whole test suite
 
 .PHONY: test-oldest
 test-oldest: $(OLDEST)/.installed ## run the tests with the oldest versions that setup.cfg allows, on PYTHON_OLDEST
-	$(OLDEST)/bin/python -m pytest --ignore=tests/test_readme.py --ignore=tests/test_clients.py
+	$(OLDEST)/bin/python -m pytest --ignore=tests/test_readme.py --ignore=tests/test_docs.py --ignore=tests/test_clients.py
 
 $(OLDEST)/.installed: setup.cfg pyproject.toml tests/oldest_versions.py
 	$(PYTHON_OLDEST) -m venv --clear $(OLDEST)
@@ -104,7 +104,12 @@ bench-list: $(VENV)/.installed-test ## measure a page of the list with few and w
 bench-passwords: $(VENV)/.installed-test ## measure what a password costs per call, and what remembering it saves
 	$(RUN) benchmarks.passwords
 
+# Every warning is an error, a reference that leads nowhere included.
+.PHONY: docs
+docs: $(VENV)/.installed-docs ## build the documentation into docs/_build/index.html
+	$(RUN) sphinx --builder html --fail-on-warning --keep-going --quiet docs docs/_build
+
 .PHONY: clean
 clean: ## remove what the other targets made
-	rm -rf $(VENV) $(CLIENTS) $(OLDEST) tests/*/node_modules build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage instance
+	rm -rf $(VENV) $(CLIENTS) $(OLDEST) tests/*/node_modules build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage instance docs/_build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
