@@ -21,7 +21,7 @@ from .servers import Server, free_port
 
 # ```python, or ```{code-block} python with options in lines of their own.
 _FENCE = re.compile(
-    r"^```(?:\{code-block\} )?(?P<language>\w+)\n(?P<options>(?::[\w-]+:.*\n)*)(?P<text>.*?)^```$",
+    r"^```(?:\{code-block\} )?(?P<language>\w+)\n(?P<options>(?::[\w-]+:[^\n]*\n)*)(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 _CAPTION = re.compile(r"^:caption: (.*)$", re.MULTILINE)
