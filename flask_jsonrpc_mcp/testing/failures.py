@@ -1,0 +1,73 @@
+"""Reads why a call failed: as the app told it, or else as it stands on the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from http import HTTPStatus
+from typing import Any
+
+from .. import errors
+from ..access import Caller
+from ..errors import InternalError, Problem, RpcError
+from ..methods import Method
+from .results import Failure
+from .wire import Heard, Reply, Wire
+
+INPUT_REQUIRED = "input_required"
+
+
+def read_failure(reply: Reply, wire: Wire, name: str) -> Failure:
+    """Find out why a call of a method failed."""
+    if reply.heard.error is not None:
+        return _told(reply.heard, reply.heard.error, _advice(wire, name, reply.heard))
+    body = reply.body if isinstance(reply.body, dict) else {}
+    spoken = body.get("error")
+    if isinstance(spoken, dict):
+        return _spoken(spoken, reply.status)
+    return Failure(RpcError.code, f"http_{reply.status}", f"HTTP {reply.status} {HTTPStatus(reply.status).phrase}")
+
+
+def _told(heard: Heard, error: RpcError, advice: str | None) -> Failure:
+    problems: tuple[Problem, ...] = getattr(error, "problems", ())
+    # The dispatcher raises an InternalError in the place of what nobody expected.
+    cause = error.__context__ if isinstance(error, InternalError) else error
+    from_method = heard.method is not None and not problems
+    return Failure(error.code, error.slug, error.message, problems, error.data, cause if from_method else None, advice)
+
+
+def _spoken(error: dict[str, Any], status: int) -> Failure:
+    code, data = error["code"], error.get("data")
+    if isinstance(code, str):
+        kind = next((kind for kind in _kinds() if kind.slug == code), RpcError)
+        return Failure(kind.code, code, error["message"], data=data)
+    kinds = (kind for kind in _kinds() if kind.code == code and status in (kind.status, kind.rpc_status))
+    return Failure(code, next(kinds, RpcError).slug, error["message"], data=data)
+
+
+def _kinds(kind: type[RpcError] = RpcError) -> Iterator[type[RpcError]]:
+    """The tree of failures, but for those that apps have added."""
+    yield kind
+    for narrower in kind.__subclasses__():
+        if narrower.__module__ == errors.__name__:
+            yield from _kinds(narrower)
+
+
+def _advice(wire: Wire, name: str, heard: Heard) -> str | None:
+    """Say what callers are not told: why a name is not to be found."""
+    if heard.method is not None or heard.call is None or not isinstance(heard.error, errors.MethodNotFound):
+        return None
+    method = wire.core.registry.get(heard.call.name)
+    if method is None:
+        names = [method.name for method in wire.core.registry]
+        close = get_close_matches(name, names, n=3, cutoff=0.5) or names[:10]
+        return f"no method has this name; there are {', '.join(close)}" if close else "there are no methods at all"
+    if heard.call.tools_only and method.tool is None:
+        return 'it is not marked with @mcp_tool, so only face="jsonrpc" knows it'
+    return _missing_permissions(method, heard.call.caller)
+
+
+def _missing_permissions(method: Method, caller: Caller) -> str:
+    missing = ", ".join(map(repr, sorted(method.access - caller.permissions)))
+    who = "an anonymous caller" if caller.anonymous else repr(caller.name)
+    return f"it takes permissions that {who} does not have: {missing}"
