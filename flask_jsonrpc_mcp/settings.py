@@ -30,6 +30,7 @@ DEFAULTS: dict[str, Any] = {
     "GET_METHODS": GET_READ_ONLY,
     "TOOL_NAME_STYLE": AS_DECLARED,
     "SESSION_MAX_AGE": 24 * 60 * 60,
+    "DOCTOR_IGNORE": (),
 }
 
 MAX_BODY = 4 * 1024 * 1024
@@ -60,7 +61,7 @@ def set_defaults(app: App) -> None:
     ):
         if app.config[PREFIX + name] not in choices:
             raise ValueError(f"{PREFIX}{name} must be one of {', '.join(map(repr, choices))}")
-    for name in ("ALLOWED_ORIGINS", "ALLOWED_HOSTS"):
+    for name in ("ALLOWED_ORIGINS", "ALLOWED_HOSTS", "DOCTOR_IGNORE"):
         if isinstance(app.config[PREFIX + name], str):
             raise ValueError(f"{PREFIX}{name} must be a list; write [{app.config[PREFIX + name]!r}]")
     for origin in app.config[PREFIX + "ALLOWED_ORIGINS"]:
