@@ -12,7 +12,7 @@ from flask import Flask, request, session
 from flask_jsonrpc_mcp import ImageContent, McpBlueprint, RpcError, TextContent, ToolResult, mcp_tool
 from flask_jsonrpc_mcp.errors import Problem
 from flask_jsonrpc_mcp.mcp.protocol import LEGACY, MODERN, VERSIONS
-from flask_jsonrpc_mcp.testing import FACES, CallFailed, McpTestClient
+from flask_jsonrpc_mcp.testing import FACES, CallFailed, McpTestClient, assert_tools_valid
 
 from .conftest import make_app, make_auth, make_token_auth
 
@@ -318,6 +318,43 @@ def test_calls_in_several_threads_hear_only_of_themselves(app: Flask) -> None:
     with ThreadPoolExecutor(4) as pool:
         errors = list(pool.map(lambda item: client.call("price", {"item": item, "count": 7}).error, items))
     assert [error.code for error in errors] == [-32050, -32602, -32603, -32602]
+
+
+def test_a_healthy_app_passes() -> None:
+    rpc = McpBlueprint()
+
+    @rpc.method
+    @mcp_tool(annotations={"readOnlyHint": True})
+    def say(text: str) -> str:
+        """Say something."""
+        return text
+
+    assert_tools_valid(make_app(rpc))
+    with pytest.raises(AssertionError, match="no-secret-key\\n"):
+        assert_tools_valid(make_app(rpc), tools_only=False)
+
+
+def test_an_app_that_is_not_says_what_to_do() -> None:
+    rpc = McpBlueprint()
+    for name in ("a.b", "a.c"):
+        rpc.add_method(name, mcp_tool(lambda: 1), description="One.")
+    app = make_app(rpc)
+    with pytest.raises(AssertionError) as caught:
+        assert_tools_valid(app)
+    assert str(caught.value) == (
+        "some of what 'site' offers will not work as it should\n"
+        "\n"
+        "warning name-dots: a.b, a.c\n"
+        "  some clients and model APIs take only letters, digits, '_' and '-' in the name of a tool\n"
+        "  to do: set JSONRPC_MCP_TOOL_NAME_STYLE = 'no-dots', or choose a name without dots\n"
+        "\n"
+        "what is meant to be so can be ignored: assert_tools_valid(app, ignore=['name-dots'])"
+    )
+    assert_tools_valid(app, ["name-dots"])
+    app.config["JSONRPC_MCP_DOCTOR_IGNORE"] = ["name-dots:a.b"]
+    assert_tools_valid(app, ["name-dots:a.c"])
+    with pytest.raises(AssertionError, match=r"name-dots: a\.c\n"):
+        assert_tools_valid(app)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ With pytest there is also the fixture ``mcp``, a client of your fixture ``app``:
 """
 
 from .client import FACES, McpTestClient
+from .health import assert_tools_valid
 from .results import CallFailed, Failure, LogMessage, Progress, Result
 
-__all__ = ["FACES", "CallFailed", "Failure", "LogMessage", "McpTestClient", "Progress", "Result"]
+__all__ = ["FACES", "CallFailed", "Failure", "LogMessage", "McpTestClient", "Progress", "Result", "assert_tools_valid"]
