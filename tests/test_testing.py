@@ -214,6 +214,8 @@ def test_a_failure_that_was_expected_and_did_not_come_tells_what_did(app: Flask)
 
 def test_results_show_what_they_are(app: Flask) -> None:
     client = McpTestClient(app, face="rest")
+    assert repr(client.as_user("ada", "secret")) == "<McpTestClient of 'site' on rest>"
+    assert repr(client.over("mcp")) == "<McpTestClient of 'site' on mcp 2026-07-28>"
     assert repr(client.call("say", {"text": "hello"})) == "<say on rest gave 'hello'>"
     failed = client.call("price", {"item": "gold"})
     assert repr(failed) == "<price on rest failed, execution_error: gold is not for sale>"

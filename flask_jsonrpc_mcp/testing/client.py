@@ -24,7 +24,7 @@ EVERYTHING: Mapping[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampli
 """What a client can do for a method, all of it."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class McpTestClient:
     """Calls what an app offers, in this process, by any face.
 
@@ -59,6 +59,11 @@ class McpTestClient:
         if self.version not in VERSIONS:
             raise ValueError(f"version must be one of {', '.join(VERSIONS)}, not {self.version!r}")
         object.__setattr__(self, "blueprint", _chosen_blueprint(self.app, self.blueprint))
+
+    def __repr__(self) -> str:
+        # Without the headers: pytest shows this in the log of every failing test, and they may have passwords.
+        version = f" {self.version}" if self.face == MCP else ""
+        return f"<{type(self).__name__} of {self.app.name!r} on {self.face}{version}>"
 
     def as_user(self, username: str, password: str) -> McpTestClient:
         """Sign in with a name and a password, by HTTP Basic."""
