@@ -15,6 +15,8 @@ from flask_jsonrpc_mcp.mcp.protocol import LEGACY, MODERN, VERSIONS
 from flask_jsonrpc_mcp.testing import FACES, CallFailed, McpTestClient, assert_tools_valid
 
 from .conftest import make_app, make_auth, make_token_auth
+from .servers import ROOT
+from .test_readme import BLOCKS
 
 WAYS = [("rest", MODERN), ("jsonrpc", MODERN), *(("mcp", version) for version in VERSIONS)]
 
@@ -403,6 +405,34 @@ def test_a_failing_test_of_a_project_shows_where_the_method_failed(project: pyte
             "*because of ZeroDivisionError: *",
         ]
     )
+
+
+def test_the_tests_that_the_readme_shows_pass_and_test_something(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the sample site, as the README says."""
+    shown = "\n\n".join(block.text for block in BLOCKS if block.language == "python" and "def test_" in block.text)
+    pytester.makeconftest(
+        """
+        import pytest
+        from sample_app import create_app
+        from sample_app.db import current_engine
+        from sample_app.seed import seed
+
+        @pytest.fixture
+        def app(tmp_path):
+            app = create_app({"DATABASE_URL": f"sqlite:///{tmp_path}/site.sqlite3", "SECRET_KEY": "key"})
+            seed(app)
+            yield app
+            with app.app_context():
+                current_engine().dispose()
+        """
+    )
+    pytester.makepyfile(shown)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=4)
+    pytester.makepyfile(shown.replace("articles.create", "articles.delete"))
+    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=2, failed=2)
 
 
 def test_the_plugin_imports_nothing_of_ours_until_it_is_used(project: pytest.Pytester) -> None:
