@@ -16,6 +16,8 @@ from .wire import Heard, Reply, Wire
 
 INPUT_REQUIRED = "input_required"
 
+_PACKAGE = errors.__name__.rpartition(".")[0] + "."
+
 
 def read_failure(reply: Reply, wire: Wire, name: str) -> Failure:
     """Find out why a call of a method failed."""
@@ -32,8 +34,17 @@ def _told(heard: Heard, error: RpcError, advice: str | None) -> Failure:
     problems: tuple[Problem, ...] = getattr(error, "problems", ())
     # The dispatcher raises an InternalError in the place of what nobody expected.
     cause = error.__context__ if isinstance(error, InternalError) else error
-    from_method = heard.method is not None and not problems
-    return Failure(error.code, error.slug, error.message, problems, error.data, cause if from_method else None, advice)
+    if heard.method is None or problems or cause is None:
+        return Failure(error.code, error.slug, error.message, problems, error.data, advice=advice)
+    return Failure(error.code, error.slug, error.message, data=error.data, cause=_from_the_method_on(cause))
+
+
+def _from_the_method_on(cause: BaseException) -> BaseException:
+    """Leave out of the traceback how we came to the method: whoever reads it looks for a mistake of their own."""
+    step = cause.__traceback__
+    while step is not None and step.tb_frame.f_globals.get("__name__", "").startswith(_PACKAGE):
+        step = step.tb_next
+    return cause if step is None else cause.with_traceback(step)
 
 
 def _spoken(error: dict[str, Any], status: int) -> Failure:

@@ -136,7 +136,8 @@ class Result:
 
     def __repr__(self) -> str:
         if isinstance(self.outcome, Failure):
-            return f"<{self.name} on {self.face} failed, {self.outcome.slug}: {self.outcome.message}>"
+            advice = f"; {self.outcome.advice}" if self.outcome.advice else ""
+            return f"<{self.name} on {self.face} failed, {self.outcome.slug}: {self.outcome.message}{advice}>"
         return f"<{self.name} on {self.face} gave {_shown(self.outcome)}>"
 
     def _explained(self, failure: Failure) -> str:
