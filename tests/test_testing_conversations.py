@@ -78,21 +78,29 @@ def test_progress_and_log_are_collected_from_the_stream() -> None:
             done("imported"),
         ]
     )
-    result = McpTestClient(server.app).call("import")
+    result = McpTestClient(server.app).call("import", listen=True)
     assert result.value == "imported"
-    assert result.progress == (Progress(1, 2, "half"), Progress(2))
-    assert result.log == (LogMessage("info", {"rows": 1}, "import"),)
+    assert result.progress == [Progress(1, 2, "half"), Progress(2)]
+    assert result.log == [LogMessage("info", {"rows": 1}, "import")]
 
 
-def test_a_request_says_that_it_wants_to_hear_everything() -> None:
-    server = ScriptedServer(done(1), done(2))
+def test_what_nobody_listened_to_is_not_known() -> None:
+    result = McpTestClient(ScriptedServer(done(1)).app).call("import")
+    with pytest.raises(AssertionError, match="nobody listened to import; call it with listen=True, on MCP"):
+        result.progress  # noqa: B018 (it raises)
+
+
+def test_whoever_listens_says_so() -> None:
+    server = ScriptedServer(done(1), done(2), done(3))
     client = McpTestClient(server.app)
-    client.call("a")
-    client.call("b")
-    first, second = (payload["params"]["_meta"] for payload in server.payloads)
+    client.call("a", listen=True)
+    client.call("b", listen=True)
+    client.call("c")
+    first, second, third = (payload["params"]["_meta"] for payload in server.payloads)
     assert first["io.modelcontextprotocol/logLevel"] == "debug"
     assert set(first["io.modelcontextprotocol/clientCapabilities"]) == {"elicitation", "sampling", "roots"}
     assert first["progressToken"] != second["progressToken"]
+    assert {"progressToken", "io.modelcontextprotocol/logLevel"}.isdisjoint(third)
 
 
 def test_questions_are_answered_and_the_call_is_made_again() -> None:
@@ -167,13 +175,26 @@ def test_a_method_that_never_stops_asking_ends_the_test() -> None:
 
 
 def test_older_clients_answer_on_the_way() -> None:
-    server = ScriptedServer([{"jsonrpc": "2.0", "id": "login", **LOGIN}, done({"name": "ada"})])
+    questions: list[Message] = [{"jsonrpc": "2.0", "id": "x", **LOGIN}, {"jsonrpc": "2.0", "id": "y", **ROOTS}]
+    server = ScriptedServer([*questions, done({"name": "ada"})])
     client = McpTestClient(server.app, version="2025-11-25")
-    result = client.call("greet", answers={"login": {"name": "ada"}})
+    result = client.call("greet", answers={"login": {"name": "ada"}, "roots": []})
     assert result.value == {"name": "ada"}
-    assert result.questions == {"login": LOGIN}
+    assert result.questions == {"login": LOGIN, "roots": ROOTS}
     responses = [payload for payload in server.payloads if "method" not in payload]
-    assert responses == [{"jsonrpc": "2.0", "id": "login", "result": {"action": "accept", "content": {"name": "ada"}}}]
+    assert responses == [
+        {"jsonrpc": "2.0", "id": "x", "result": {"action": "accept", "content": {"name": "ada"}}},
+        {"jsonrpc": "2.0", "id": "y", "result": {"roots": []}},
+    ]
+
+
+def test_older_clients_ask_for_the_log_once() -> None:
+    server = ScriptedServer({}, done({}), done({}))
+    client = McpTestClient(server.app, version="2025-11-25")
+    client.call("a", listen=True)
+    client.call("b", listen=True)
+    assert [payload["method"] for payload in server.payloads][2:] == ["logging/setLevel", "tools/call", "tools/call"]
+    assert server.payloads[2]["params"] == {"level": "debug"}
 
 
 def test_an_older_client_without_an_answer_says_so_and_the_call_has_failed() -> None:

@@ -82,15 +82,17 @@ class McpTestClient:
         """Use another face, or another version of MCP."""
         return replace(self, face=face, version=version)
 
-    def call(self, name: str, arguments: Any = None, *, answers: Answers = None) -> Result:
+    def call(self, name: str, arguments: Any = None, *, answers: Answers = None, listen: bool = False) -> Result:
         """Call a tool. Whatever happens is in the result; nothing is raised.
 
         :param arguments: By name; on JSON-RPC also by position, in a list.
         :param answers: What to answer when the method asks, by the key of the question: the fields of a form,
             ``"decline"`` or ``"cancel"``, the text that a model writes, a list of roots. Or a function that gets the
-            key and the question.
+            key and the question. Versions before 2026-07-28 send no keys; there the answers go in their order.
+        :param listen: Ask for the progress and the log of the method, on MCP. It runs in a thread of its own then, as
+            for any client that asks for them.
         """
-        return self._face.call(name, {} if arguments is None else arguments, answers)
+        return self._face.call(name, {} if arguments is None else arguments, answers, listen)
 
     def list_tools(self) -> list[dict[str, Any]]:
         """List the tools that this caller may use, all pages, as the face describes them.

@@ -13,7 +13,7 @@ from ..faces.mirrored_headers import METHOD_HEADER, NAME_HEADER, VERSION_HEADER
 from ..mcp.protocol import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from ..methods import Method
 from .answers import Answers, Question, find_answer
-from .results import LogMessage, Progress
+from .results import LogMessage, Progress, Reports
 from .wire import Message, Reply, Wire
 
 CLIENT = {"name": "flask-jsonrpc-mcp-testing", "version": "1"}
@@ -30,18 +30,25 @@ class Conversation:
     """Everything that is said besides the answer to one request."""
 
     answers: Answers = None
-    progress: list[Progress] = field(default_factory=list)
-    log: list[LogMessage] = field(default_factory=list)
+    reports: Reports | None = None
     questions: dict[str, Question] = field(default_factory=dict)
     unanswered: dict[str, Question] = field(default_factory=dict)
 
     def hear(self, message: Message) -> None:
         """Keep what the method says of itself."""
         params = message.get("params", {})
+        if self.reports is None:
+            return
         if message["method"] == "notifications/progress":
-            self.progress.append(Progress(params["progress"], params.get("total"), params.get("message")))
+            self.reports.progress.append(Progress(params["progress"], params.get("total"), params.get("message")))
         elif message["method"] == "notifications/message":
-            self.log.append(LogMessage(params["level"], params.get("data"), params.get("logger")))
+            self.reports.log.append(LogMessage(params["level"], params.get("data"), params.get("logger")))
+
+    def next_key(self) -> str:
+        """Name the next question of a version that has no keys: answers are meant in the order of the questions."""
+        keys = [] if callable(self.answers) or self.answers is None else list(self.answers)
+        number = len(self.questions)
+        return keys[number] if number < len(keys) else f"question-{number + 1}"
 
     def answer(self, key: str, question: Question) -> dict[str, Any] | None:
         """Answer what the method asks, if the test says how."""
@@ -83,13 +90,13 @@ class Modern:
 
     def _send(self, method: str, params: Message, conversation: Conversation, mirrored: Mapping[str, str]) -> Reply:
         number = next(_ids)
-        meta = {
+        meta: Message = {
             PROTOCOL_VERSION: self.version,
             "io.modelcontextprotocol/clientInfo": CLIENT,
             CLIENT_CAPABILITIES: self.capabilities,
-            "io.modelcontextprotocol/logLevel": "debug",
-            "progressToken": number,
         }
+        if conversation.reports is not None:
+            meta.update({"io.modelcontextprotocol/logLevel": "debug", "progressToken": number})
         payload = {"jsonrpc": "2.0", "id": number, "method": method, "params": {**params, "_meta": meta}}
         headers = {**_ACCEPT, VERSION_HEADER: self.version, METHOD_HEADER: method, **mirrored}
         named = params.get("name", params.get("uri"))
@@ -106,6 +113,7 @@ class Legacy:
     version: str
     capabilities: Mapping[str, Any]
     _headers: dict[str, str] | None = None
+    _log_level_is_set: bool = False
 
     def ask(self, method: str, params: Message, conversation: Conversation, mirrored: Mapping[str, str]) -> Reply:
         if self._headers is None:
@@ -113,12 +121,10 @@ class Legacy:
             if welcome.status != 200:
                 return welcome
         number = next(_ids)
-        payload = {
-            "jsonrpc": "2.0",
-            "id": number,
-            "method": method,
-            "params": {**params, "_meta": {"progressToken": number}},
-        }
+        if conversation.reports is not None:
+            self._ask_for_log()
+            params = {**params, "_meta": {"progressToken": number}}
+        payload = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
 
         def hear(message: Message) -> None:
             if "id" in message:
@@ -144,9 +150,17 @@ class Legacy:
         self.wire.send(_ENDPOINT, json=initialized, headers=self._headers)
         return welcome
 
+    def _ask_for_log(self) -> None:
+        if not self._log_level_is_set:
+            params = {"level": "debug"}
+            payload = {"jsonrpc": "2.0", "id": next(_ids), "method": "logging/setLevel", "params": params}
+            self.wire.send(_ENDPOINT, json=payload, headers=self._headers)
+            self._log_level_is_set = True
+
     def _respond(self, asked: Message, conversation: Conversation) -> None:
         response: Message = {"jsonrpc": "2.0", "id": asked["id"]}
-        answer = conversation.answer(str(asked["id"]), {"method": asked["method"], "params": asked.get("params", {})})
+        question = {name: value for name, value in asked.items() if name in ("method", "params")}
+        answer = conversation.answer(conversation.next_key(), question)
         if answer is None:
             response["error"] = {"code": -1, "message": "The test has no answer to this"}
         else:

@@ -16,7 +16,7 @@ from .answers import Answers, describe_question
 from .eras import Conversation, Era, Legacy, Modern, mirrored_arguments
 from .failures import INPUT_REQUIRED, read_failure
 from .plain_faces import find_described
-from .results import Failure, Result
+from .results import Failure, Reports, Result
 from .wire import Message, Reply, Wire
 
 Content = list[dict[str, Any]]
@@ -37,7 +37,7 @@ class Mcp:
         era: Era = (Modern if version == MODERN else Legacy)(wire, version, capabilities)
         return cls(wire, version, era)
 
-    def call(self, name: str, arguments: Any, answers: Answers) -> Result:
+    def call(self, name: str, arguments: Any, answers: Answers, listen: bool) -> Result:
         registry = self.wire.core.registry
         method = registry.get(registry.name_of(name))
         params = {"name": name, "arguments": arguments}
@@ -45,7 +45,7 @@ class Mcp:
         def read(result: Message) -> tuple[Any, Content]:
             return _tool_value(result, method, self.version), result["content"]
 
-        return self._ask("tools/call", params, read, answers, mirrored_arguments(method, arguments))
+        return self._ask("tools/call", params, read, answers, mirrored_arguments(method, arguments), listen=listen)
 
     def list_tools(self) -> list[dict[str, Any]]:
         return self.list("tools/list", "tools")
@@ -92,8 +92,10 @@ class Mcp:
         read: Read,
         answers: Answers = None,
         mirrored: Mapping[str, str] | None = None,
+        *,
+        listen: bool = False,
     ) -> Result:
-        conversation = Conversation(answers)
+        conversation = Conversation(answers, Reports() if listen else None)
         reply = self.era.ask(method, params, conversation, mirrored or {})
         name = str(params.get("name") or params.get("uri") or method)
         outcome, content = self._outcome(name, reply, conversation, read)
@@ -105,9 +107,8 @@ class Mcp:
             reply.headers,
             reply.body,
             content,
-            tuple(conversation.progress),
-            tuple(conversation.log),
             conversation.questions,
+            conversation.reports,
             outcome,
         )
 

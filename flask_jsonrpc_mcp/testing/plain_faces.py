@@ -18,7 +18,7 @@ _BLOCK_TYPES = {"text", "image", "audio", "resource_link", "resource"}
 class Face(Protocol):
     """What every face can do."""
 
-    def call(self, name: str, arguments: Any, answers: Answers) -> Result: ...
+    def call(self, name: str, arguments: Any, answers: Answers, listen: bool) -> Result: ...
 
     def list_tools(self) -> list[dict[str, Any]]: ...
 
@@ -31,7 +31,7 @@ class Rest:
 
     wire: Wire
 
-    def call(self, name: str, arguments: Any, answers: Answers) -> Result:
+    def call(self, name: str, arguments: Any, answers: Answers, listen: bool) -> Result:
         reply = self.wire.send("invoke_tool", json={"name": name, "arguments": arguments})
         return self._result(name, arguments, reply, "result")
 
@@ -63,7 +63,7 @@ class JsonRpc:
 
     wire: Wire
 
-    def call(self, name: str, arguments: Any, answers: Answers) -> Result:
+    def call(self, name: str, arguments: Any, answers: Answers, listen: bool) -> Result:
         payload = {"jsonrpc": "2.0", "method": name, "params": arguments, "id": 1}
         reply = self.wire.send("jsonrpc", json=payload)
         if isinstance(reply.body, dict) and "result" in reply.body:
@@ -71,7 +71,7 @@ class JsonRpc:
         return failed_result(name, arguments, "jsonrpc", reply, read_failure(reply, self.wire, name))
 
     def list_tools(self) -> list[dict[str, Any]]:
-        methods: list[dict[str, Any]] = self.call(DISCOVER, {}, None).value["methods"]
+        methods: list[dict[str, Any]] = self.call(DISCOVER, {}, None, False).value["methods"]
         return methods
 
     def describe(self, name: str) -> dict[str, Any]:

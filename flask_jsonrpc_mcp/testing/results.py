@@ -33,6 +33,14 @@ class LogMessage:
 
 
 @dataclass(frozen=True)
+class Reports:
+    """What a method said while it ran."""
+
+    progress: list[Progress] = field(default_factory=list)
+    log: list[LogMessage] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
 class Failure:
     """Why a call failed.
 
@@ -78,9 +86,7 @@ class Result:
     :param arguments: With what.
     :param face: By which face, with the version where it is MCP.
     :param content: What a model is shown, as content blocks. Faces without them have the value as one text.
-    :param progress: What the method said of its progress; on MCP only.
-    :param log: What it told its caller besides; on MCP only.
-    :param questions: What it asked, by key, as the server sent it; on MCP only.
+    :param questions: What the method asked, by key, as the server sent it; on MCP only.
     :param status: The HTTP status of the answer, and its ``headers``.
     :param reply: The whole answer as JSON, in the words of its face.
     """
@@ -92,9 +98,8 @@ class Result:
     headers: Headers
     reply: Any
     content: list[dict[str, Any]] = field(default_factory=list)
-    progress: tuple[Progress, ...] = ()
-    log: tuple[LogMessage, ...] = ()
     questions: Mapping[str, Any] = field(default_factory=dict)
+    reports: Reports | None = None
     outcome: Any = None
 
     @property
@@ -126,6 +131,28 @@ class Result:
         if not isinstance(self.outcome, Failure):
             raise AssertionError(f"{self.name} was to fail on {self.face}, and gave {_shown(self.outcome)}")
         return self.outcome
+
+    @property
+    def progress(self) -> list[Progress]:
+        """What the method said of its progress.
+
+        :raises AssertionError: when nobody listened.
+        """
+        return self._heard().progress
+
+    @property
+    def log(self) -> list[LogMessage]:
+        """What the method told its caller besides.
+
+        :raises AssertionError: when nobody listened.
+        """
+        return self._heard().log
+
+    def _heard(self) -> Reports:
+        __tracebackhide__ = True
+        if self.reports is None:
+            raise AssertionError(f"nobody listened to {self.name}; call it with listen=True, on MCP")
+        return self.reports
 
     @property
     def text(self) -> str:
