@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ..faces.mcp import SESSION_HEADER
-from ..faces.mirrored_headers import METHOD_HEADER, NAME_HEADER, VERSION_HEADER
-from ..mcp.protocol import CLIENT_CAPABILITIES, PROTOCOL_VERSION
+from ..faces.mcp.legacy import SESSION_HEADER
+from ..faces.mcp.mirrored_headers import METHOD_HEADER, NAME_HEADER, VERSION_HEADER
+from ..mcp.protocol import CLIENT_CAPABILITIES, LOG_LEVEL, PROGRESS_TOKEN, PROTOCOL_VERSION
 from ..methods import Method
 from .answers import Answers, Question, find_answer
 from .results import LogMessage, Progress, Reports
@@ -96,7 +96,7 @@ class Modern:
             CLIENT_CAPABILITIES: self.capabilities,
         }
         if conversation.reports is not None:
-            meta.update({"io.modelcontextprotocol/logLevel": "debug", "progressToken": number})
+            meta.update({LOG_LEVEL: "debug", PROGRESS_TOKEN: number})
         payload = {"jsonrpc": "2.0", "id": number, "method": method, "params": {**params, "_meta": meta}}
         headers = {**_ACCEPT, VERSION_HEADER: self.version, METHOD_HEADER: method, **mirrored}
         named = params.get("name", params.get("uri"))
@@ -123,7 +123,7 @@ class Legacy:
         number = next(_ids)
         if conversation.reports is not None:
             self._ask_for_log()
-            params = {**params, "_meta": {"progressToken": number}}
+            params = {**params, "_meta": {PROGRESS_TOKEN: number}}
         payload = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
 
         def hear(message: Message) -> None:

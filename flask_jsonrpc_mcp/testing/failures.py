@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from http import HTTPStatus
 from typing import Any
 
 from .. import errors
 from ..access import Caller
+from ..calls import COMPLETION, METHOD, PROMPT, RESOURCE
+from ..core import Core
 from ..errors import InternalError, Problem, RpcError
 from ..methods import Method
+from ..registry import Registry
 from .results import Failure
 from .wire import Heard, Reply, Wire
 
@@ -19,12 +23,16 @@ INPUT_REQUIRED = "input_required"
 _PACKAGE = errors.__name__.rpartition(".")[0] + "."
 
 
-def read_failure(reply: Reply, wire: Wire, name: str) -> Failure:
-    """Find out why a call of a method failed."""
-    if reply.heard.error is not None:
-        return _told(reply.heard, reply.heard.error, _advice(wire, name, reply.heard))
+def read_failure(reply: Reply, wire: Wire) -> Failure:
+    """Find out why a call failed."""
     body = reply.body if isinstance(reply.body, dict) else {}
     spoken = body.get("error")
+    if reply.heard.error is not None:
+        told = _told(reply.heard, reply.heard.error, _advice(wire.core, reply.heard))
+        if reply.heard.is_of_a_method or spoken is None:
+            return told
+        # What is said of a prompt or a resource has one spelling only, and no call of them says "tool".
+        return replace(told, code=spoken["code"], message=spoken["message"])
     if isinstance(spoken, dict):
         return _spoken(spoken, reply.status)
     return Failure(RpcError.code, f"http_{reply.status}", f"HTTP {reply.status} {HTTPStatus(reply.status).phrase}")
@@ -64,18 +72,30 @@ def _kinds(kind: type[RpcError] = RpcError) -> Iterator[type[RpcError]]:
             yield from _kinds(narrower)
 
 
-def _advice(wire: Wire, name: str, heard: Heard) -> str | None:
+def _advice(core: Core, heard: Heard) -> str | None:
     """Say what callers are not told: why a name is not to be found."""
     if heard.method is not None or heard.call is None or not isinstance(heard.error, errors.MethodNotFound):
         return None
-    method = wire.core.registry.get(heard.call.name)
+    kind, name = heard.call.kind, heard.call.name
+    registries = _registries_of(core, kind)
+    method = next((found for registry in registries for found in registry.named(name)), None)
     if method is None:
-        names = [method.name for method in wire.core.registry]
+        names = [method.name for registry in registries for method in registry]
         close = get_close_matches(name, names, n=3, cutoff=0.5) or names[:10]
-        return f"no method has this name; there are {', '.join(close)}" if close else "there are no methods at all"
-    if heard.call.tools_only and method.tool is None:
+        return f"no {kind} has this name; there are {', '.join(close)}" if close else f"there is no {kind} at all"
+    if heard.call.listed_only and not method.listed:
         return 'it is not marked with @mcp_tool, so only face="jsonrpc" knows it'
     return _missing_permissions(method, heard.call.caller)
+
+
+def _registries_of(core: Core, kind: str) -> Sequence[Registry[Any]]:
+    registries: dict[str, Sequence[Registry[Any]]] = {
+        METHOD: [core.registry],
+        PROMPT: [core.prompt_registry],
+        RESOURCE: [core.resources.registry, core.resources.template_registry],
+        COMPLETION: [core.completer_registry],
+    }
+    return registries[kind]
 
 
 def _missing_permissions(method: Method, caller: Caller) -> str:

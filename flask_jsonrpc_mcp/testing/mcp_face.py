@@ -98,7 +98,7 @@ class Mcp:
         conversation = Conversation(answers, Reports() if listen else None)
         reply = self.era.ask(method, params, conversation, mirrored or {})
         name = str(params.get("name") or params.get("uri") or method)
-        outcome, content = self._outcome(name, reply, conversation, read)
+        outcome, content = self._outcome(reply, conversation, read)
         return Result(
             name,
             params.get("arguments"),
@@ -112,16 +112,16 @@ class Mcp:
             outcome,
         )
 
-    def _outcome(self, name: str, reply: Reply, conversation: Conversation, read: Read) -> tuple[Any, Content]:
+    def _outcome(self, reply: Reply, conversation: Conversation, read: Read) -> tuple[Any, Content]:
         if conversation.unanswered:
             return _unanswered(conversation), []
         result = reply.body.get("result") if isinstance(reply.body, dict) else None
         if result is None:
-            return read_failure(reply, self.wire, name), []
+            return read_failure(reply, self.wire), []
         if not result.get("isError"):
             return read(result)
         if reply.heard.error is not None:
-            return read_failure(reply, self.wire, name), result["content"]
+            return read_failure(reply, self.wire), result["content"]
         text = "\n".join(block.get("text", "") for block in result["content"])
         return Failure(RpcError.code, RpcError.slug, text), result["content"]
 

@@ -54,7 +54,7 @@ class Rest:
         if reply.status == 200:
             value = reply.body if member is None else reply.body[member]
             return plain_result(name, arguments, "rest", reply, value)
-        return failed_result(name, arguments, "rest", reply, read_failure(reply, self.wire, name))
+        return failed_result(name, arguments, "rest", reply, read_failure(reply, self.wire))
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class JsonRpc:
         reply = self.wire.send("jsonrpc", json=payload)
         if isinstance(reply.body, dict) and "result" in reply.body:
             return plain_result(name, arguments, "jsonrpc", reply, reply.body["result"])
-        return failed_result(name, arguments, "jsonrpc", reply, read_failure(reply, self.wire, name))
+        return failed_result(name, arguments, "jsonrpc", reply, read_failure(reply, self.wire))
 
     def list_tools(self) -> list[dict[str, Any]]:
         methods: list[dict[str, Any]] = self.call(DISCOVER, {}, None, False).value["methods"]

@@ -16,7 +16,7 @@ from flask import Flask, request
 from flask.testing import FlaskClient
 from werkzeug.datastructures import Headers
 
-from ..calls import Call
+from ..calls import METHOD, Call
 from ..core import Core
 from ..dispatcher import method_called
 from ..errors import RpcError
@@ -40,6 +40,10 @@ class Heard:
     call: Call | None = None
     method: Method | None = None
     error: RpcError | None = None
+
+    @property
+    def is_of_a_method(self) -> bool:
+        return self.call is not None and self.call.kind == METHOD
 
 
 @dataclass(frozen=True)
