@@ -26,6 +26,10 @@ Rate limits are counted in Redis, so three calls an hour are three for both toge
     $ curl http://127.0.0.1:8001/mcp/tools/invoke -H "$JSON" -d '{"name": "draw", "arguments": {}}' \
         --output /dev/null --write-out '%{http_code}'
     429
+
+Before 2026-07-28 a question to the person at the client (try ``put_back``, which asks before it runs) stands on the
+stream of the call, and the answer comes by another request, perhaps to another server. Redis passes it on too: that is
+what ``JSONRPC_MCP_MAILBOX`` is for. On one machine, its processes do the same by files, without any setting.
 """
 
 from __future__ import annotations
@@ -49,7 +53,19 @@ def draw() -> str:
     return "drawn"
 
 
+@rpc.method("put_back")
+@mcp_tool(title="Put all lots back", confirm="Put all lots back?")
+def put_back() -> str:
+    """Begin anew."""
+    limiter.reset()
+    return "put back"
+
+
 app = Flask(__name__)
-app.config.update(SECRET_KEY=os.environ["SECRET_KEY"], RATELIMIT_STORAGE_URI=os.environ["REDIS_URL"])
+app.config.update(
+    SECRET_KEY=os.environ["SECRET_KEY"],
+    RATELIMIT_STORAGE_URI=os.environ["REDIS_URL"],
+    JSONRPC_MCP_MAILBOX=os.environ["REDIS_URL"],
+)
 limiter.init_app(app)
 app.register_blueprint(rpc)

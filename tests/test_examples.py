@@ -10,16 +10,23 @@ import re
 import shlex
 import subprocess
 import sys
+import threading
+import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from flask import Flask
 
-from flask_jsonrpc_mcp.testing import FACES, McpTestClient, assert_tools_valid
+from flask_jsonrpc_mcp import current_call
+from flask_jsonrpc_mcp.testing import FACES, McpTestClient, Progress, assert_tools_valid
+from flask_jsonrpc_mcp.testing.wire import read_events
 
+from .conftest import asking
+from .mcp_messages import modern_headers, modern_meta
 from .servers import ROOT, Server, free_port, need
 
 FOLDER = ROOT / "examples"
@@ -88,27 +95,33 @@ def running(step: Step, folder: Path) -> Iterator[Server]:
 
 
 def type_in(steps: list[Step], folder: Path) -> list[str]:
-    """Type commands into one shell, and return the output of each."""
+    """Type commands into one shell, and return the output of each without its empty lines."""
     end = "--- and that was it ---"
     script = "\n".join(f"{step.command}\necho '{end}'" for step in steps)
     ran = subprocess.run(["bash", "-ec", script], cwd=folder, capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stderr
-    return [output.strip() for output in ran.stdout.split(end)[:-1]]
+    return [re.sub(r"\n+", "\n", output).strip() for output in ran.stdout.split(end)[:-1]]
+
+
+@contextmanager
+def servers_of(steps: list[Step], folder: Path) -> Iterator[list[Server]]:
+    """Run all servers of a docstring until the block is left."""
+    with ExitStack() as servers:
+        yield [servers.enter_context(running(step, folder)) for step in steps if step.is_server]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_the_docstring_says_is_so(name: str, tmp_path: Path) -> None:
     steps = read_steps(name)
-    with ExitStack() as servers:
-        for step in steps:
-            if step.is_server:
-                servers.enter_context(running(step, tmp_path))
-        typed = [step for step in steps if not step.is_server]
+    typed = [step for step in steps if not step.is_server]
+    with servers_of(steps, tmp_path):
         outputs = type_in(typed, tmp_path)
     assert any(step.shown for step in typed)
     for step, output in zip(typed, outputs, strict=True):
         if step.shown.startswith("{"):
             assert json.loads(output) == json.loads(step.shown), step.command
+        elif step.shown.endswith("..."):
+            assert output.startswith(step.shown.removesuffix("...")), step.command
         elif step.shown:
             assert output == step.shown, step.command
 
@@ -191,3 +204,73 @@ def test_what_is_wrong_with_a_book_is_told(books: McpTestClient) -> None:
     assert books.call("books_update", {"id": 7, "title": "?"}).error.message == "Book 7 does not exist"
     assert books.call("books_create", {"isbn": "978", "year": "long ago"}).error.paths == ["/isbn", "/year", "/title"]
     assert len(books.call("books_list").value) == 1
+
+
+ROWS = "name,email\nAda,ada@site.example\nBob,bob@site.example\nEve,eve@site.example\n"
+
+
+@pytest.fixture
+def contacts() -> Iterator[dict[str, str]]:
+    from examples.long_import import CONTACTS
+
+    CONTACTS.clear()
+    yield CONTACTS
+    CONTACTS.clear()
+
+
+def test_an_import_says_how_far_it_is(contacts: dict[str, str]) -> None:
+    from examples.long_import import app
+
+    assert_tools_valid(app)
+    result = McpTestClient(app).call("contacts_import", {"csv": ROWS}, listen=True)
+    assert result.value == {"rows": 3, "contacts": 3}
+    assert result.progress == [Progress(1, 3), Progress(2, 3), Progress(3, 3)]
+    assert contacts["bob@site.example"] == "Bob"
+
+
+def test_an_import_is_whole_or_nothing(contacts: dict[str, str]) -> None:
+    from examples.long_import import app
+
+    error = McpTestClient(app).call("contacts_import", {"csv": ROWS + "Zoe,none\n"}).error
+    assert error.message == "Row 4 has no e-mail address; nothing was imported"
+    assert contacts == {}
+
+
+def test_an_import_stops_when_nobody_waits_for_it(contacts: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    from examples import long_import
+
+    looked_at, a_moment = [], threading.Event()
+
+    def look(row: dict[str, str], number: int) -> str:
+        looked_at.append(number)
+        while number == 2 and not current_call.cancelled:
+            a_moment.wait(0.01)
+        return row["email"]
+
+    monkeypatch.setattr(long_import, "address_in", look)
+    params: dict[str, Any] = {"name": "contacts_import", "arguments": {"csv": ROWS}}
+    payload = asking("tools/call", {**params, "_meta": {**modern_meta(), "progressToken": 1}})
+    headers = {**modern_headers("tools/call", params), "Accept": "application/json, text/event-stream"}
+    response = long_import.app.test_client().post("/mcp", json=payload, headers=headers)
+    assert b'"progress":1' in next(response.iter_encoded())
+    response.close()
+    assert (looked_at, contacts) == ([1, 2], {})
+
+
+def test_an_answer_may_go_to_another_server_than_the_call(tmp_path: Path) -> None:
+    steps = read_steps("several_instances")
+    with servers_of(steps, tmp_path) as [_, one, other]:
+        capabilities = {"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}}, "clientInfo": {}}
+        welcome = one.request("/mcp", data=asking("initialize", capabilities))
+        headers = {"Mcp-Session-Id": welcome.headers["Mcp-Session-Id"], "Accept": "application/json, text/event-stream"}
+        call = asking("tools/call", {"name": "put_back", "arguments": {}})
+        request = urllib.request.Request(
+            one.url + "/mcp", json.dumps(call).encode(), {**headers, "Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=60) as stream:
+            messages = read_events(iter(stream.readline, b""))
+            question = next(messages)
+            assert question["params"]["message"] == "Put all lots back?"
+            answer = {"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept", "content": {}}}
+            assert other.request("/mcp", data=answer, headers=headers).status == 202
+            assert next(messages)["result"]["structuredContent"] == {"result": "put back"}
