@@ -1,0 +1,124 @@
+"""For people and for programs: tables that fit the terminal, or JSON."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import textwrap
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+GAP = 2
+LEAST, LEAST_PROSE = 16, 36
+NARROW = 60
+"""Below so many columns a table would be all breaks; its cells are put below each other."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A text in a table and its colour."""
+
+    text: str
+    color: str | None = None
+    bold: bool = False
+    dim: bool = False
+
+    def styled(self, line: str) -> str:
+        return click.style(line, fg=self.color, bold=self.bold or None, dim=self.dim or None)
+
+
+def json_option(command: F) -> F:
+    """Add ``--json-output``."""
+    return click.option(
+        "--json-output/--no-json-output",
+        "json_output",
+        default=None,
+        help="JSON for programs, or text for people; by default JSON when the output is no terminal.",
+    )(command)
+
+
+def wants_json(json_output: bool | None) -> bool:
+    """Tell whether to answer in JSON, given what ``--json-output`` says."""
+    return not sys.stdout.isatty() if json_output is None else json_output
+
+
+def echo_json(value: Any, *, err: bool = False) -> None:
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False), err=err)
+
+
+def echo_table(headings: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
+    """Print a table; columns that are too wide for the terminal break between words."""
+    rows = list(rows)
+    total = terminal_width()
+    if total < NARROW:
+        for row in rows:
+            _echo_record(row, total)
+        return
+    widths = _fit([max(map(width, column)) for column in zip(headings, *_texts(rows), strict=True)], total)
+    for row in ([Cell(heading, dim=True) for heading in headings], *rows):
+        columns = [(cell, wrap(cell.text, size), size) for cell, size in zip(row, widths, strict=True)]
+        for number in range(max(len(lines) for _, lines, _ in columns)):
+            parts = [_padded(cell, lines, number, size) for cell, lines, size in columns]
+            click.echo((" " * GAP).join(parts).rstrip())
+
+
+def echo_paragraph(text: str, *, indent: int = 0, **style: Any) -> None:
+    """Print a text, broken to fit the terminal."""
+    for paragraph in text.splitlines() or [""]:
+        for line in wrap(paragraph, terminal_width() - indent):
+            click.echo((" " * indent + click.style(line, **style)).rstrip())
+
+
+def terminal_width() -> int:
+    return max(20, shutil.get_terminal_size().columns)
+
+
+def width(text: str) -> int:
+    """How many columns a text takes: characters such as 文 take two, accents that are written on others none."""
+    return sum(
+        2 if unicodedata.east_asian_width(character) in "WF" else 0 if unicodedata.combining(character) else 1
+        for character in text
+    )
+
+
+def wrap(text: str, size: int) -> list[str]:
+    # Where characters are wide, fewer fit; a line that is a little short does no harm.
+    wide = width(text) / max(len(text), 1)
+    fitting = max(1, int(size / wide)) if wide > 1 else size
+    return textwrap.wrap(text, max(1, fitting)) or [""]
+
+
+def _fit(natural: list[int], total: int) -> list[int]:
+    """Take from the widest column until the table fits; from the last one, which is prose, rather not."""
+    widths = list(natural)
+    least = [LEAST] * (len(widths) - 1) + [LEAST_PROSE]
+    room = total - GAP * (len(widths) - 1)
+    while sum(widths) > room:
+        roomy = [number for number, size in enumerate(widths) if size > least[number]] or range(len(widths))
+        widths[max(roomy, key=widths.__getitem__)] -= 1
+    return widths
+
+
+def _texts(rows: list[Sequence[Cell]]) -> list[list[str]]:
+    return [[cell.text for cell in row] for row in rows]
+
+
+def _padded(cell: Cell, lines: list[str], number: int, size: int) -> str:
+    line = lines[number] if number < len(lines) else ""
+    return cell.styled(line) + " " * (size - width(line)) if line else " " * size
+
+
+def _echo_record(row: Sequence[Cell], total: int) -> None:
+    first, *rest = row
+    click.echo(first.styled(first.text))
+    for cell in rest:
+        if cell.text:
+            for line in wrap(cell.text, total - GAP):
+                click.echo(" " * GAP + cell.styled(line))
