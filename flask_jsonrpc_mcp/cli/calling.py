@@ -105,8 +105,14 @@ def _spell_failure(error: RpcError, method: Method, arguments: dict[str, Any], *
         for key in unread(arguments, schema, schema):
             yield f"Write arrays and objects as JSON: {key}='[\"...\"]'"
         return
-    yield click.style(f"{method.name} failed: ", fg="red") + _printable(error.message)
-    if isinstance(error, InternalError) and is_nobody:
+    if not isinstance(error, InternalError):
+        yield click.style(f"{method.name} failed: ", fg="red") + _printable(error.message)
+        return
+    yield (
+        click.style(f"{method.name} failed", fg="red")
+        + f" unexpectedly; the log has the reason under id {error.error_id}"
+    )
+    if is_nobody:
         yield "It ran as nobody in particular; if it asks for the current user, say who with --user NAME"
 
 

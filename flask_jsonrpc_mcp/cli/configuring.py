@@ -100,7 +100,10 @@ def claude_desktop(server: Server) -> Snippet:
 
 def claude_desktop_bridge(server: Server) -> Snippet:
     """A site that runs elsewhere."""
-    entry: dict[str, Any] = {"command": _program("flask-jsonrpc-mcp"), "args": ["bridge", server.url]}
+    entry: dict[str, Any] = {
+        "command": _program("flask-jsonrpc-mcp"),
+        "args": ["bridge", server.url.removesuffix("/mcp")],
+    }
     notes = ["Add it to claude_desktop_config.json (Settings, Developer, Edit Config)."]
     if server.token_variable:
         entry["env"] = {"MCP_BRIDGE_TOKEN": f"(the value of {server.token_variable})"}

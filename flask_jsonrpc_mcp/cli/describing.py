@@ -32,7 +32,7 @@ def list_methods(
     elif not listed:
         click.echo(_why_empty(bool(methods), as_caller=user is not None or as_permissions is not None))
     else:
-        echo_table(["NAME", "DOES", "NEEDS", "DESCRIPTION"], map(_row, listed))
+        echo_table(["NAME", "HINT", "NEEDS", "DESCRIPTION"], map(_row, listed))
 
 
 @click.command("describe")
@@ -62,22 +62,21 @@ def describe(method: Method) -> dict[str, Any]:
 
 def _row(method: Method) -> list[Cell]:
     is_tool = method.tool is not None
-    does, color = _effect(method)
     return [
         Cell(method.name, "cyan" if is_tool else None, bold=is_tool),
-        Cell(does, color),
+        _hint(method),
         Cell(", ".join(sorted(method.access)), "yellow"),
         Cell(summary(method)),
     ]
 
 
-def _effect(method: Method) -> tuple[str, str | None]:
-    """What a tool says that it does to the app, in one word, and its colour."""
+def _hint(method: Method) -> Cell:
+    """What a tool says of itself that matters most to whoever calls it."""
     if method.tool is None:
-        return "no tool", None
+        return Cell("not a tool", dim=True)
     if method.read_only:
-        return "reads", "green"
-    return ("destroys", "red") if method.tool.annotations.get("destructiveHint") else ("writes", None)
+        return Cell("read-only", "green")
+    return Cell("destructive", "red") if method.tool.annotations.get("destructiveHint") else Cell("")
 
 
 def _why_empty(are_methods: bool, *, as_caller: bool) -> str:
@@ -91,9 +90,9 @@ def _echo_description(method: Method) -> None:
     click.echo(click.style(method.name, fg="cyan", bold=True) + (f"  {title}" if title else ""))
     echo_paragraph(method.description)
     click.echo()
-    does, color = _effect(method)
-    needs = f"needs {', '.join(sorted(method.access))}" if method.access else "anyone may call it"
-    click.echo(f"{click.style(does, fg=color)}; {needs}")
+    hint = _hint(method)
+    access = Cell(f"needs {', '.join(sorted(method.access))}", "yellow") if method.access else Cell("for everyone")
+    click.echo(", ".join(cell.styled(cell.text) for cell in (hint, access) if cell.text))
     required = method.params.schema.get("required", ())
     properties: dict[str, Any] = method.params.schema["properties"]
     if properties:
@@ -102,7 +101,7 @@ def _echo_description(method: Method) -> None:
         echo_table(["ARGUMENT", "TYPE", "", "DESCRIPTION"], rows)
     if method.output is not None:
         click.echo()
-        echo_paragraph(f"Returns {spell_type(method.output.schema, deep=True)}.")
+        echo_paragraph(f"Returns: {spell_type(method.output.schema, deep=True)}")
     click.echo()
     examples = "".join(f" {name}=..." for name in properties if name in required)
     click.echo(f"flask mcp call {shlex.quote(method.name)}{examples}", color=None)
