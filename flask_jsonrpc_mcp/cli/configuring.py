@@ -52,9 +52,10 @@ def print_config(
     stderr. No secret is in it: say which environment variables hold them.
     """
     app: Flask = current_app._get_current_object()  # type: ignore[attr-defined]
+    site = _site(app, blueprint, url)
     server = Server(
         name or server_name(),
-        _site(app, blueprint, url),
+        site,
         _importable(click.get_current_context().ensure_object(ScriptInfo), app),
         None if token_env is None else _variable(token_env),
         dict(map(_header, headers)),

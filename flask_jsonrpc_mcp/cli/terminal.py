@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-import textwrap
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 GAP = 2
 LEAST, LEAST_PROSE = 16, 36
-NARROW = 60
+NARROW = 72
 """Below so many columns a table would be all breaks; its cells are put below each other."""
 
 
@@ -89,16 +88,30 @@ def width(text: str) -> int:
 
 
 def wrap(text: str, size: int) -> list[str]:
-    # Where characters are wide, fewer fit; a line that is a little short does no harm.
-    wide = width(text) / max(len(text), 1)
-    fitting = max(1, int(size / wide)) if wide > 1 else size
-    return textwrap.wrap(text, max(1, fitting)) or [""]
+    """Break a text between words into lines that are not wider than ``size``, and words that are."""
+    lines = [""]
+    for word in text.split():
+        joined = f"{lines[-1]} {word}".lstrip()
+        if width(joined) <= size:
+            lines[-1] = joined
+            continue
+        lines += _pieces(word, size)
+    return lines[1:] if lines[0] == "" and len(lines) > 1 else lines
+
+
+def _pieces(word: str, size: int) -> list[str]:
+    pieces = [""]
+    for character in word:
+        if width(pieces[-1] + character) > size:
+            pieces.append("")
+        pieces[-1] += character
+    return pieces
 
 
 def _fit(natural: list[int], total: int) -> list[int]:
-    """Take from the widest column until the table fits; from the last one, which is prose, rather not."""
+    """Take from the widest column until the table fits; rather not from the first, which is a name to copy."""
     widths = list(natural)
-    least = [LEAST] * (len(widths) - 1) + [LEAST_PROSE]
+    least = [natural[0], *[LEAST] * (len(widths) - 2), LEAST_PROSE]
     room = total - GAP * (len(widths) - 1)
     while sum(widths) > room:
         roomy = [number for number, size in enumerate(widths) if size > least[number]] or range(len(widths))
