@@ -15,7 +15,7 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 
 GAP = 2
-LEAST, LEAST_PROSE = 16, 36
+LEAST, LEAST_PROSE = 16, 44
 NARROW = 72
 """Below so many columns a table would be all breaks; its cells are put below each other."""
 
