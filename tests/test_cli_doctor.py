@@ -56,7 +56,7 @@ warning  name-dots
   Fix: set JSONRPC_MCP_TOOL_NAME_STYLE = 'no-dots', or choose a name without dots.
 
 warning  no-secret-key
-  Session ids cannot be signed, so older clients get none, and what needs a session does not work.
+  Session ids cannot be signed, so older clients get none, and no tool can ask its client anything.
   Fix: set SECRET_KEY, the same in every process.
 
 3 tools examined, 1 error and 3 warnings found.

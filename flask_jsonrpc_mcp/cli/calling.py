@@ -68,7 +68,7 @@ def call_method(
 
 
 def _run(current: Session, method: Method, arguments: dict[str, Any]) -> Result | RpcError:
-    call = Call(method.name, arguments, current.caller, FACE, tools_only=False)
+    call = Call(method.name, arguments, current.caller, FACE, listed_only=False)
     try:
         return current.core.dispatcher.invoke(call)
     except RpcError as error:

@@ -21,7 +21,7 @@ def find_method(session: Session, name: str) -> Method:
     """
     known_as = session.core.registry.name_of(name)
     try:
-        return session.core.catalogue.find(known_as, session.caller, tools_only=False)
+        return session.core.catalogue.find(known_as, session.caller, listed_only=False)
     except MethodNotFound as error:
         raise click.UsageError(_why_not(session.core, session.caller, known_as)) from error
 
