@@ -21,6 +21,10 @@ from werkzeug.datastructures import Authorization
 from .errors import Unauthorized
 
 PermissionsLoader = Callable[[Any], Iterable[str] | None]
+UserLoader = Callable[[str], Any]
+
+LOCAL = "local"
+"""The scheme of those who need no credentials, because they run the app themselves."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,7 @@ class Authenticator:
 
     def __init__(self, auth: HTTPAuth | MultiAuth | None) -> None:
         self.permissions_loader: PermissionsLoader | None = None
+        self.user_loader: UserLoader | None = None
         self.auths: tuple[HTTPAuth, ...]
         if auth is None:
             self.auths = ()
@@ -130,6 +135,23 @@ class Authenticator:
             principal=principal,
             address=request.remote_addr or "",
         )
+
+    def identify_by_name(self, name: str) -> Caller | None:
+        """Be a user without their credentials, as whoever runs the app may; ``None`` when there is no such user.
+
+        :raises LookupError: when the app has not said how users are found.
+        """
+        if self.user_loader is None:
+            raise LookupError("nothing finds users by their name; register a function with @rpc.user_loader")
+        user = current_app.ensure_sync(self.user_loader)(name)
+        if user is None or user is False:
+            return None
+        auth = next((auth for auth in self.auths if auth.get_user_roles_callback is not None), None)
+        role_holder = Authorization(LOCAL, {"username": name}) if user is True else user
+        user = name if user is True else user
+        permissions = self._permissions(auth, user, role_holder)
+        g.flask_httpauth_user = user
+        return Caller(user, name, LOCAL, permissions, principal=f"{LOCAL}:{name}")
 
     def _permissions(self, auth: HTTPAuth | None, user: Any, role_holder: Any) -> frozenset[str]:
         if self.permissions_loader is not None:

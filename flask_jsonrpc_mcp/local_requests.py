@@ -9,10 +9,11 @@ from flask import Flask
 
 
 @contextmanager
-def local_request(app: Flask, headers: Mapping[str, str] | None = None) -> Iterator[None]:
+def local_request(app: Flask, headers: Mapping[str, str] | None = None, *, path: str = "/") -> Iterator[None]:
     """Be inside a request of its own: with its own ``g``, and with the app's teardown in the end."""
     # An app context of its own, because Flask would go on with the one of the command.
-    with app.app_context(), app.test_request_context(base_url=_base_url(app), method="POST", headers=headers):
+    request = app.test_request_context(path, base_url=_base_url(app), method="POST", headers=headers)
+    with app.app_context(), request:
         yield
 
 

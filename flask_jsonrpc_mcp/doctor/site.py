@@ -12,7 +12,7 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 
 from ..faces.browser_guard import host_name, is_loopback
 from ..methods import Method
-from ..schema.reading import is_generator
+from ..schema.reading import innermost, is_generator
 from ..settings import GET_ALL, PREFIX
 from .findings import ERROR, WARNING, AppCheck, BlueprintCheck, Place
 from .gunicorn import read_gunicorn
@@ -36,7 +36,7 @@ def writes_by_get(place: Place) -> Iterator[str]:
 
 def no_secret_key(app: Flask, places: list[Place]) -> Iterator[str]:
     if not app.config["SECRET_KEY"]:
-        yield "session ids cannot be signed, so older clients get none, and what needs a session does not work"
+        yield "session ids cannot be signed, so older clients get none, and no tool can ask its client anything"
 
 
 def no_proxy_fix(app: Flask, places: list[Place]) -> Iterator[str]:
@@ -50,6 +50,8 @@ def no_proxy_fix(app: Flask, places: list[Place]) -> Iterator[str]:
 
 def one_call_at_a_time(app: Flask, places: list[Place]) -> Iterator[str]:
     slow = [tool.name for place in places for tool in place.tools if _holds_a_worker(tool)]
+    if app.config[PREFIX + "SUBSCRIPTIONS"]:
+        slow.append("a subscription")
     server = read_gunicorn(Path.cwd(), os.environ)
     if slow and server is not None and server.takes_one_call_at_a_time:
         yield f"gunicorn has one worker for one call at a time, so nobody is answered while {_named(slow)} runs"
@@ -100,4 +102,7 @@ def _layers(app: Flask) -> Iterator[Any]:
 
 def _holds_a_worker(tool: Method) -> bool:
     """Tell whether a call may take long, or needs a second request while it waits."""
-    return tool.timeout is not None or bool(tool.requires) or is_generator(tool.func)
+    code = getattr(innermost(tool.func), "__code__", None)
+    speaks = code is not None and "current_call" in code.co_names
+    asks = bool(tool.requires) or tool.confirm is not None
+    return tool.timeout is not None or asks or speaks or is_generator(tool.func)
