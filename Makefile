@@ -96,6 +96,10 @@ audit: $(VENV)/.installed-sample $(VENV)/.installed-audit ## look up known vulne
 	$(RUN) pip_audit --strict --progress-spinner=off --disable-pip --no-deps --requirement $(VENV)/audited.txt \
 		|| { echo 'make audit: there are vulnerabilities, or no service could be asked; see above' >&2; exit 1; }
 
+.PHONY: pictures
+pictures: $(VENV)/.installed-sample ## draw the README's pictures of the command line again
+	$(VENV)/bin/python docs/pictures/draw.py
+
 .PHONY: bench-list
 bench-list: $(VENV)/.installed-test ## measure a page of the list with few and with many tools
 	$(RUN) benchmarks.listing

@@ -15,7 +15,7 @@ from flask.sansio.app import App
 from flask_httpauth import HTTPAuth, MultiAuth
 
 from . import changes, mailbox
-from .access import Authenticator, PermissionsLoader
+from .access import Authenticator, PermissionsLoader, UserLoader
 from .completers import make_completer
 from .core import Core
 from .declarations import checked_permissions, spell
@@ -254,6 +254,15 @@ class McpBlueprint(Blueprint):
         """
         callback: PermissionsLoader = loader
         self.core.authenticator.permissions_loader = callback
+        return loader
+
+    def user_loader(self, loader: F) -> F:
+        """Say how a user is found by name alone, for ``flask mcp call --user NAME``.
+
+        The function gets the name and returns what the auth object's verify callback would, or ``None``.
+        """
+        callback: UserLoader = loader
+        self.core.authenticator.user_loader = callback
         return loader
 
     def _mount(self, state: BlueprintSetupState) -> None:

@@ -62,14 +62,14 @@ def _check_host() -> None:
             raise Forbidden(f"Host not allowed: add it to {PREFIX}ALLOWED_HOSTS if this is a name of this server")
         return
     behind_proxy = "werkzeug.proxy_fix.orig" in request.environ
-    if not behind_proxy and _is_loopback(request.remote_addr or "") and not _is_loopback(host_name(request.host)):
+    if not behind_proxy and is_loopback(request.remote_addr or "") and not is_loopback(host_name(request.host)):
         raise Forbidden(
             "Host not allowed: a request from this machine must name it as localhost."
             f" Behind a proxy, use werkzeug's ProxyFix or list the names of the site in {PREFIX}ALLOWED_HOSTS"
         )
 
 
-def _is_loopback(name: str) -> bool:
+def is_loopback(name: str) -> bool:
     if name.lower() == "localhost" or name.lower().endswith(".localhost"):
         return True
     try:
