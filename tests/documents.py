@@ -26,8 +26,9 @@ _FENCE = re.compile(
 )
 _CAPTION = re.compile(r"^:caption: (.*)$", re.MULTILINE)
 
-PORTS = {"flask --app app run": 5000, "gunicorn app:app": 8000, "make serve": 8000}
-"""The commands that start a server, and the port that readers will find it on."""
+FLASK, GUNICORN, SAMPLE_SITE = "flask --app app run", "gunicorn ", "make serve"
+PORTS = {FLASK: 5000, GUNICORN: 8000, SAMPLE_SITE: 8000}
+"""How the commands begin that start a server, and the port that readers will find it on."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,13 @@ class Block:
 
     def __str__(self) -> str:
         return f"{self.document}-{self.line}"
+
+
+def port_of(block: Block) -> int | None:
+    """The port of the server that a block starts; ``None`` for any other block."""
+    if block.language != "sh":
+        return None
+    return next((port for command, port in PORTS.items() if block.text.startswith(command)), None)
 
 
 def read_blocks(path: Path) -> list[Block]:
@@ -90,9 +98,9 @@ def try_commands(blocks: Sequence[Block], folder: Path, moved: dict[int, int] | 
         for block, following in zip(blocks, [*blocks[1:], None], strict=True):
             if block.file:
                 (folder / block.file).write_text(block.text + "\n", encoding="utf-8")
-            elif block.language == "sh" and block.text in PORTS:
+            elif (promised := port_of(block)) is not None:
                 servers.close()
-                port = ports[PORTS[block.text]] = free_port()
+                port = ports[promised] = free_port()
                 places = {"FLASK_RUN_PORT": str(port), "GUNICORN_CMD_ARGS": f"--bind 127.0.0.1:{port}"}
                 # exec: the signal that ends the server goes to itself, and not to a shell around it.
                 command = ["bash", "-c", f"exec {block.text}"]

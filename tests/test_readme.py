@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from .documents import PORTS, Block, read_blocks, run_python, running, try_commands
+from .documents import FLASK, PORTS, SAMPLE_SITE, Block, port_of, read_blocks, run_python, running, try_commands
 from .servers import ROOT, free_port
 
 BLOCKS = read_blocks(ROOT / "README.md")
@@ -47,32 +49,27 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def blocks_after(command: str) -> list[Block]:
     """The blocks to try while this server runs."""
     start = next(number for number, block in enumerate(BLOCKS) if block.text == command)
-    found = []
-    for block in BLOCKS[start + 1 :]:
-        if block.text in PORTS:
-            break
-        if block.text != "make test":
-            found.append(block)
-    return found
+    rest = itertools.takewhile(lambda block: port_of(block) is None, BLOCKS[start + 1 :])
+    return [block for block in rest if block.text != "make test"]
 
 
 def test_every_shell_block_belongs_to_a_server_or_is_tested_by_itself() -> None:
-    tried = [*blocks_after("flask --app app run"), *blocks_after("make serve")]
+    tried = [*blocks_after(FLASK), *blocks_after(SAMPLE_SITE)]
     rest = [block.text for block in BLOCKS if block.language == "sh" and block not in tried]
-    assert rest == ["flask --app app run", "make serve", "make test"]
+    assert rest == [FLASK, SAMPLE_SITE, "make test"]
 
 
 def test_the_smallest_app(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(BLOCKS[0].text)
-    start = next(number for number, block in enumerate(BLOCKS) if block.text == "flask --app app run")
-    try_commands([BLOCKS[start], *blocks_after("flask --app app run")], tmp_path)
+    [start] = [block for block in BLOCKS if block.text == FLASK]
+    try_commands([start, *blocks_after(FLASK)], tmp_path)
 
 
 def test_make_serve_works_on_a_fresh_clone_and_again(clone: Path) -> None:
     for _ in range(2):
         port = free_port()
         with running(["make", "serve"], port, clone, PORT=str(port)):
-            try_commands(blocks_after("make serve"), clone, {PORTS["make serve"]: port})
+            try_commands(blocks_after(SAMPLE_SITE), clone, {PORTS[SAMPLE_SITE]: port})
         with pytest.raises(ConnectionRefusedError):  # what make has started ends with it
             socket.create_connection(("127.0.0.1", port))
     assert "SECURITY" not in (clone / "server.log").read_text()
