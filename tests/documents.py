@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 from .servers import Server, free_port
 
@@ -71,7 +72,8 @@ def run_python(block: Block, folder: Path) -> None:
     """Run a block as a script, in this process: where warnings are errors, they are here too."""
     script = folder / "block.py"
     script.write_text(block.text, encoding="utf-8")
-    runpy.run_path(str(script), run_name="block")
+    with patch.dict(os.environ):
+        runpy.run_path(str(script), run_name="block")
 
 
 @contextmanager

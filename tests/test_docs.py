@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import flask_jsonrpc_mcp
+from flask_jsonrpc_mcp import doctor, testing
 from flask_jsonrpc_mcp.settings import DEFAULTS, PREFIX
 
 from .documents import Block, read_blocks, run_python, try_commands
@@ -54,7 +56,10 @@ def test_every_setting_is_in_the_table() -> None:
     assert sorted(listed) == sorted(DEFAULTS)
 
 
-def test_the_reference_has_exactly_the_public_names() -> None:
+@pytest.mark.parametrize("module", [flask_jsonrpc_mcp, doctor, testing], ids=lambda module: module.__name__)
+def test_the_reference_has_exactly_the_public_names(module: ModuleType) -> None:
     page = (ROOT / "docs/api.md").read_text()
-    described = re.findall(r"^\.\. (?:auto\w+|py:data):: (\w+)$", page, re.MULTILINE)
-    assert sorted(described) == sorted(flask_jsonrpc_mcp.__all__)
+    parts = re.split(r"^ *\.\. currentmodule:: (.*)$", page, flags=re.MULTILINE)
+    text = "".join(part for name, part in zip(parts[1::2], parts[2::2], strict=True) if name == module.__name__)
+    described = re.findall(r"^\.\. (?:auto\w+|py:data):: (\w+)$", text, re.MULTILINE)
+    assert sorted(described) == sorted(module.__all__)
