@@ -428,9 +428,9 @@ def test_the_tests_that_the_readme_shows_pass_and_test_something(
     )
     pytester.makepyfile(shown)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=4)
+    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=7)
     pytester.makepyfile(shown.replace("articles.create", "articles.delete"))
-    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=2, failed=2)
+    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=5, failed=2)
 
 
 def test_the_plugin_imports_nothing_of_ours_until_it_is_used(project: pytest.Pytester) -> None:

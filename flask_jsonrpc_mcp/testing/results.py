@@ -159,7 +159,8 @@ class Result:
         """What a model reads: the texts of the content, or what the caller was told of the failure."""
         if isinstance(self.outcome, Failure):
             return self.outcome.message
-        return "\n".join(block[TEXT] for block in self.content if TEXT in block)
+        parts = (block.get("resource", block) for block in self.content)
+        return "\n".join(part[TEXT] for part in parts if TEXT in part)
 
     def __repr__(self) -> str:
         if isinstance(self.outcome, Failure):
