@@ -12,7 +12,7 @@ from ..errors import RpcError
 from ..mcp.protocol import MODERN, has_structured_content
 from ..mcp.spelling import as_text, wraps
 from ..methods import Method
-from .answers import Answers, describe_question
+from .answers import Answers, advise, describe_question
 from .eras import Conversation, Era, Legacy, Modern, mirrored_arguments
 from .failures import INPUT_REQUIRED, read_failure
 from .plain_faces import find_described
@@ -132,8 +132,7 @@ def _whole(result: Message) -> tuple[Any, Content]:
 
 def _unanswered(conversation: Conversation) -> Failure:
     asked = ", ".join(describe_question(key, question) for key, question in conversation.unanswered.items())
-    keys = ", ".join(f"{key!r}: ..." for key in conversation.unanswered)
-    advice = f"answer it: answers={{{keys}}}"
+    advice = "; ".join(advise(conversation.answers, key, asked) for key, asked in conversation.unanswered.items())
     return Failure(RpcError.code, INPUT_REQUIRED, f"It asks for {asked}", advice=advice)
 
 

@@ -89,6 +89,8 @@ class Result:
     :param questions: What the method asked, by key, as the server sent it; on MCP only.
     :param status: The HTTP status of the answer, and its ``headers``.
     :param reply: The whole answer as JSON, in the words of its face.
+    :param reports: What the method said while it ran, if someone listened; see :attr:`progress` and :attr:`log`.
+    :param outcome: What it gave, or its failure; see :attr:`value` and :attr:`error`.
     """
 
     name: str
