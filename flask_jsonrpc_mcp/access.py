@@ -19,7 +19,7 @@ from flask_httpauth import HTTPAuth, HTTPBasicAuth, HTTPDigestAuth, MultiAuth
 from werkzeug.datastructures import Authorization
 
 from .errors import Unauthorized
-from .serving import this_app, this_request
+from .serving import header, this_app, this_request
 
 PermissionsLoader = Callable[[Any], Iterable[str] | None]
 
@@ -103,7 +103,7 @@ class Authenticator:
         if len(addressed) > 1:
             raise Unauthorized("Send credentials of one kind only")
         if not addressed:
-            if self._auths and this_request().headers.get("Authorization", "").strip():
+            if self._auths and (header("Authorization") or "").strip():
                 raise Unauthorized()
             permissions = self._permissions(None, None, None)
             return Caller(
@@ -149,8 +149,8 @@ class Authenticator:
 def _is_addressed(auth: HTTPAuth) -> bool:
     """Tell whether the request has credentials of the kind this auth object checks."""
     if auth.header is not None and auth.header != "Authorization":
-        return bool(this_request().headers.get(auth.header))
-    scheme = this_request().headers.get("Authorization", "").strip().partition(" ")[0].lower()
+        return bool(header(auth.header))
+    scheme = (header("Authorization") or "").strip().partition(" ")[0].lower()
     # A custom scheme on a Basic auth keeps browsers from asking; clients go on sending "Basic".
     return scheme == auth.scheme.lower() or (scheme == "basic" and isinstance(auth, HTTPBasicAuth))
 

@@ -103,11 +103,13 @@ class Result:
 
     :param content: Content blocks, when the method returned some.
     :param meta: What the client gets beside it.
+    :param schema: What the value keeps to, when the method declares it.
     """
 
     value: Any
     content: list[dict[str, Any]] | None = None
     meta: Mapping[str, Any] | None = None
+    schema: Mapping[str, Any] | None = None
 
     @property
     def plain(self) -> Any:

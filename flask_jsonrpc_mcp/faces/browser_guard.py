@@ -14,7 +14,7 @@ from werkzeug.sansio.utils import host_is_trusted
 
 from ..errors import Forbidden
 from ..origins import read_origin
-from ..serving import this_app, this_request
+from ..serving import header, this_app, this_request
 from ..settings import PREFIX, setting
 
 EXPOSED_HEADERS = ("Mcp-Session-Id", "WWW-Authenticate", "ETag", "Retry-After")
@@ -28,7 +28,7 @@ def check_browser() -> None:
     """
     request = this_request()
     _check_host(request)
-    origin = request.headers.get("Origin")
+    origin = header("Origin")
     if origin is not None and not _is_own_origin(origin, request) and not _is_allowed_origin(origin):
         raise Forbidden(f"Origin not allowed: add it to {PREFIX}ALLOWED_ORIGINS to let its pages in")
 
@@ -36,13 +36,13 @@ def check_browser() -> None:
 def permit_origin(response: Response) -> None:
     """Let pages of the allowed origins read an answer, and send what MCP clients send. Nobody else is told anything."""
     request = this_request()
-    origin = request.headers.get("Origin")
+    origin = header("Origin")
     if origin is None or not _is_allowed_origin(origin):
         return
     response.headers["Access-Control-Allow-Origin"] = origin
     response.headers["Access-Control-Expose-Headers"] = ", ".join(EXPOSED_HEADERS)
     response.vary.add("Origin")
-    asked = request.headers.get("Access-Control-Request-Headers")
+    asked = header("Access-Control-Request-Headers")
     if request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers:
         response.headers["Access-Control-Allow-Methods"] = response.headers.get("Allow", "")
         response.headers["Access-Control-Max-Age"] = "600"

@@ -11,7 +11,7 @@ from ...core import Core
 from ...envelope import Response
 from ...errors import RpcError
 from ...mcp import modern, protocol
-from ...serving import this_request
+from ...serving import header
 from ..requests import read_json_body
 from ..routes import Route
 from .exchanges import respond
@@ -34,7 +34,7 @@ def spell_error(error: RpcError) -> HttpResponse:
 
 def is_modern(payload: Any) -> bool:
     """Tell the era of a client: a modern one names its version with every request."""
-    version = this_request().headers.get(VERSION_HEADER)
+    version = header(VERSION_HEADER)
     if version is not None and version.strip() not in protocol.LEGACY:
         return True
     if not isinstance(payload, dict):

@@ -11,7 +11,7 @@ from ...errors import InvalidRequest
 from ...mcp import protocol
 from ...mcp.modern import NAMED
 from ...mcp.reporting import is_progress_token
-from ...serving import this_request
+from ...serving import header, this_request
 from ..responses import error_response, json_response
 
 EVENTS = "text/event-stream"
@@ -27,7 +27,7 @@ def respond(reply: Response, error_status: int) -> HttpResponse:
 
 def accepts_events() -> bool:
     """Whether the client reads event streams."""
-    return EVENTS in this_request().headers.get("Accept", "")
+    return EVENTS in (header("Accept") or "")
 
 
 def wants_reports(payload: Any) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...errors import MAX_QUOTED, HeaderMismatch, one_line
 from ...schema.mirrored import MirroredArgument
-from ...serving import this_request
+from ...serving import header
 
 VERSION_HEADER = "MCP-Protocol-Version"
 METHOD_HEADER = "Mcp-Method"
@@ -55,7 +55,7 @@ class MirroredHeaders:
 
 
 def _header(name: str) -> str | None:
-    value = this_request().headers.get(name)
+    value = header(name)
     # gunicorn strips the spaces around a value, other servers leave them.
     return None if value is None else value.strip(" \t")
 
