@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import RpcError
 from ..mcp.protocol import MODERN, has_structured_content
-from ..mcp.spelling import as_text, wraps
+from ..mcp.spelling import as_text
 from ..methods import Method
 from .answers import Answers, advise, describe_question
 from .eras import Conversation, Era, Legacy, Modern, mirrored_arguments
@@ -141,7 +141,7 @@ def _tool_value(result: Message, method: Method | None, version: str) -> Any:
     content = result["content"]
     if "structuredContent" in result:
         structured = result["structuredContent"]
-        wrapped = version != MODERN and _is_wrapped(structured, content, method, version)
+        wrapped = version != MODERN and _is_wrapped(structured, content, method)
         return structured["result"] if wrapped else structured
     if has_structured_content(version) or [block["type"] for block in content] != ["text"]:
         return content
@@ -155,10 +155,10 @@ def _tool_value(result: Message, method: Method | None, version: str) -> Any:
         return text
 
 
-def _is_wrapped(structured: Message, content: Content, method: Method | None, version: str) -> bool:
+def _is_wrapped(structured: Message, content: Content, method: Method | None) -> bool:
     """Tell a value inside of an object from an object that looks like it."""
     if method is not None and method.output is not None:
-        return wraps(method, version)
+        return bool(method.output.schema.get("type") != "object")
     return set(structured) == {"result"} and content[0].get("text") == as_text(structured["result"])
 
 
