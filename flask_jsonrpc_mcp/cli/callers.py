@@ -9,13 +9,14 @@ from typing import Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
-from flask import Flask, current_app
+from flask import Flask
 from flask.cli import ScriptInfo
 
 from ..access import LOCAL, Caller
 from ..core import Core
 from ..faces.discovery import EXTENSION
 from ..local_requests import local_request
+from ..serving import this_app
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -54,7 +55,7 @@ def caller_options(command: F) -> F:
 @contextmanager
 def session(blueprint: str | None, user: str | None, as_permissions: str | None) -> Iterator[Session]:
     """Be a caller inside a request of the app: a developer, who may do everything, unless the options say otherwise."""
-    app: Flask = current_app._get_current_object()  # type: ignore[attr-defined]
+    app = this_app()
     name, core = find_blueprint(app, blueprint)
     with local_request(app, path=mcp_path(app, name) or "/"):
         # What the app does before each request, such as opening its database, it does here too.
