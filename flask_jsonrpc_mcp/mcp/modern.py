@@ -12,14 +12,14 @@ from typing import Any, Protocol
 from ..access import Caller
 from ..core import Core
 from ..envelope import Prepared, Request
-from ..errors import InvalidRequest, MalformedParams, MethodNotFound, UnsupportedVersion
+from ..errors import MethodNotFound, UnsupportedVersion
 from ..schema.mirrored import MirroredArgument
 from ..settings import server_name, setting
 from . import protocol
-from .sessions import features_of
+from .opening import read_opening, require_version
 from .tools import Session, call_tool, list_tools, visible_tool
 
-DISCOVER = "server/discover"
+DISCOVER = protocol.DISCOVER
 COMPLETE = {"resultType": "complete"}
 
 
@@ -40,27 +40,19 @@ class Mirror(Protocol):
 
 def answer(core: Core, caller: Caller, request: Request, mirror: Mirror) -> Any:
     """Answer a request."""
-    if not isinstance(request.params, Mapping):
-        raise InvalidRequest("params must be an object")
-    meta = request.params.get("_meta")
-    if meta is None and mirror.version not in (None, protocol.MODERN):
+    params = request.params
+    if isinstance(params, Mapping) and params.get("_meta") is None and mirror.version not in (None, protocol.MODERN):
         # An older client that means another version would not know what _meta has to do with it.
         raise UnsupportedVersion(str(mirror.version), protocol.VERSIONS)
-    if not isinstance(meta, Mapping):
-        raise MalformedParams("params._meta is missing")
-    version, capabilities = meta.get(protocol.PROTOCOL_VERSION), meta.get(protocol.CLIENT_CAPABILITIES)
-    if not isinstance(version, str):
-        raise MalformedParams(f"params._meta must have {protocol.PROTOCOL_VERSION}")
-    if not isinstance(capabilities, Mapping):
-        raise MalformedParams(f"params._meta must have {protocol.CLIENT_CAPABILITIES}")
-    mirror.check_version(version)
-    if version != protocol.MODERN:
-        raise UnsupportedVersion(version, [protocol.MODERN])
+    opening = read_opening(request)
+    mirror.check_version(opening.version)
+    require_version(opening.version)
     mirror.check_method(request.method)
     handle = METHODS.get(request.method)
     if handle is None:
         raise MethodNotFound(request.method)
-    return handle(Session(core, caller, version, features_of(capabilities), meta), request.params, mirror)
+    session = Session(core, caller, opening.version, opening.capabilities, opening.meta)
+    return handle(session, opening.params, mirror)
 
 
 def _discover(session: Session, params: Mapping[str, Any], mirror: Mirror) -> dict[str, Any]:
