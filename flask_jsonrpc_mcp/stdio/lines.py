@@ -36,7 +36,7 @@ def read_lines(source: FileIO, limit: int = MAX_LINE) -> Iterator[bytes | None]:
     """Yield every line without its end, and ``None`` in the place of one that is longer than ``limit`` bytes."""
     # Not readline(): it would keep a line of any length in memory.
     line, too_long = bytearray(), False
-    while chunk := source.read(_CHUNK):
+    while chunk := _read_some(source):
         for number, piece in enumerate(chunk.split(b"\n")):
             if number > 0:  # there was a line end before this piece
                 yield None if too_long else bytes(line)
@@ -48,6 +48,13 @@ def read_lines(source: FileIO, limit: int = MAX_LINE) -> Iterator[bytes | None]:
                 too_long = True
     if line or too_long:
         yield None if too_long else bytes(line)
+
+
+def _read_some(source: FileIO) -> bytes:
+    try:
+        return source.read(_CHUNK)
+    except (OSError, ValueError):  # broken, or closed at this end: nothing more will come
+        return b""
 
 
 class LineWriter:
@@ -67,5 +74,5 @@ class LineWriter:
             with self._lock:
                 while rest:
                     rest = rest[self._target.write(rest) :]
-        except (OSError, ValueError):  # a ValueError when it is closed at this end
+        except (OSError, ValueError):  # broken, or closed at this end
             self._on_broken()
