@@ -16,66 +16,27 @@ import pytest
 
 from flask_jsonrpc_mcp.mcp.protocol import LEGACY
 from flask_jsonrpc_mcp.stdio import lines, loop
-from flask_jsonrpc_mcp.stdio.lines import LineWriter, read_lines
-from flask_jsonrpc_mcp.stdio.loop import Loop
+from flask_jsonrpc_mcp.stdio.lines import read_lines
 from flask_jsonrpc_mcp.stdio.serving import serve
 
 from .conftest import asking
-from .mcp_messages import modern_meta
 from .servers import ROOT
+from .stdio_client import Connection, modern
 from .stdio_server import ObedientServer
 
-
-class Connection:
-    """A client at the other end of a loop."""
-
-    def __init__(self) -> None:
-        self.server = ObedientServer()
-        reading, writing = os.pipe()
-        self._reading, self._writing = os.fdopen(reading, "rb"), FileIO(writing, "w")
-        self.loop = Loop(self.server, LineWriter(self._writing, on_broken=lambda: None))
-
-    def send(self, *messages: Any) -> None:
-        for message in messages:
-            self.loop.take(message if isinstance(message, bytes) else json.dumps(message).encode())
-
-    def receive(self) -> Any:
-        return json.loads(self._reading.readline())
-
-    def ask(self, message: Any) -> Any:
-        self.send(message)
-        return self.receive()
-
-    def rest(self) -> list[Any]:
-        """Everything that was said until the end."""
-        self.loop.close(when_idle=self._writing.close)
-        return [json.loads(line) for line in self._reading]
-
-    def initialize(self, version: str = LEGACY[0]) -> Connection:
-        params = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
-        assert self.ask(asking("initialize", params))["result"] == {"protocolVersion": version}
-        self.send(asking("notifications/initialized", id=...))
-        return self
-
-    def close(self) -> None:
-        self._reading.close()
-        self._writing.close()
+Obedient = Connection[ObedientServer]
 
 
 @pytest.fixture
-def connection() -> Iterator[Connection]:
-    opened = Connection()
+def connection() -> Iterator[Obedient]:
+    opened = Connection(ObedientServer())
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def legacy(connection: Connection) -> Connection:
+def legacy(connection: Obedient) -> Obedient:
     return connection.initialize()
-
-
-def modern(method: str, id: Any = 1, **params: Any) -> dict[str, Any]:
-    return asking(method, {**params, "_meta": modern_meta()}, id)
 
 
 def code(reply: Any) -> int:
@@ -83,35 +44,35 @@ def code(reply: Any) -> int:
     return found
 
 
-def test_a_client_of_before_2026_is_not_served_before_it_is_initialised(connection: Connection) -> None:
+def test_a_client_of_before_2026_is_not_served_before_it_is_initialised(connection: Obedient) -> None:
     assert code(connection.ask(asking("echo"))) == -32600
     assert connection.server.ran == []
     connection.initialize()
     assert connection.ask(asking("echo", {"text": "hello"}))["result"] == {"version": LEGACY[0], "text": "hello"}
 
 
-def test_ping_is_answered_before_and_after_the_handshake(connection: Connection) -> None:
+def test_ping_is_answered_before_and_after_the_handshake(connection: Obedient) -> None:
     assert connection.ask(asking("ping", id="p")) == {"jsonrpc": "2.0", "id": "p", "result": {}}
     assert connection.initialize().ask(asking("ping"))["result"] == {}
 
 
-def test_a_modern_client_needs_no_handshake(connection: Connection) -> None:
+def test_a_modern_client_needs_no_handshake(connection: Obedient) -> None:
     assert connection.ask(modern("echo", text="hello"))["result"] == {"version": None, "text": "hello"}
 
 
-def test_both_eras_are_served_on_one_connection(legacy: Connection) -> None:
+def test_both_eras_are_served_on_one_connection(legacy: Obedient) -> None:
     replies = [legacy.ask(modern("echo")), legacy.ask(asking("echo")), legacy.ask(modern("echo"))]
     assert [reply["result"]["version"] for reply in replies] == [None, LEGACY[0], None]
 
 
 @pytest.mark.parametrize("method", ["ping", "initialize"])
 def test_a_modern_request_for_what_modern_clients_do_not_have_is_left_to_the_server(
-    connection: Connection, method: str
+    connection: Obedient, method: str
 ) -> None:
     assert code(connection.ask(modern(method))) == -32601
 
 
-def test_a_handshake_that_is_none_is_refused_and_leaves_the_client_uninitialised(connection: Connection) -> None:
+def test_a_handshake_that_is_none_is_refused_and_leaves_the_client_uninitialised(connection: Obedient) -> None:
     assert code(connection.ask(asking("initialize", {}))) == -32602
     assert code(connection.ask(asking("initialize", {}, id=...))) == -32600
     assert code(connection.ask(asking("echo"))) == -32600
@@ -132,7 +93,7 @@ def test_a_handshake_that_is_none_is_refused_and_leaves_the_client_uninitialised
     ],
 )
 def test_a_line_that_is_no_request_is_answered_without_an_id_and_the_loop_goes_on(
-    legacy: Connection, line: bytes | None, expected: int
+    legacy: Obedient, line: bytes | None, expected: int
 ) -> None:
     """MCP's schema has no null ids."""
     legacy.loop.take(line)
@@ -141,29 +102,29 @@ def test_a_line_that_is_no_request_is_answered_without_an_id_and_the_loop_goes_o
     assert "result" in legacy.ask(asking("echo"))
 
 
-def test_an_id_that_is_null_is_refused(legacy: Connection) -> None:
+def test_an_id_that_is_null_is_refused(legacy: Obedient) -> None:
     reply = legacy.ask(asking("echo", id=None))
     assert (code(reply), "id" in reply, legacy.server.ran) == (-32600, False, [])
 
 
-def test_empty_lines_are_passed_over(legacy: Connection) -> None:
+def test_empty_lines_are_passed_over(legacy: Obedient) -> None:
     legacy.send(b"", b"  \r")
     assert legacy.ask(asking("echo", id=5))["id"] == 5
 
 
-def test_requests_are_answered_at_the_same_time_each_under_its_own_id(legacy: Connection) -> None:
+def test_requests_are_answered_at_the_same_time_each_under_its_own_id(legacy: Obedient) -> None:
     legacy.send(asking("meet", id=1), asking("meet", id="1"))
     assert [legacy.receive()["id"] for _ in range(2)] in ([1, "1"], ["1", 1])
 
 
-def test_an_id_that_is_still_in_use_is_refused(legacy: Connection) -> None:
+def test_an_id_that_is_still_in_use_is_refused(legacy: Obedient) -> None:
     legacy.send(asking("meet", id=1))
     assert code(legacy.ask(asking("meet", id=1))) == -32600
     legacy.send(asking("meet", id=2))
     assert {legacy.receive()["id"] for _ in range(2)} == {1, 2}
 
 
-def test_too_many_requests_at_once_are_refused(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_requests_at_once_are_refused(connection: Obedient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop, "MAX_WAITING", 1)
     connection.send(modern("meet", id=1))
     reply = connection.ask(modern("meet", id=2))
@@ -171,14 +132,14 @@ def test_too_many_requests_at_once_are_refused(connection: Connection, monkeypat
     connection.server.meeting.wait()
 
 
-def test_a_mistake_of_the_server_is_answered_without_its_text(legacy: Connection) -> None:
+def test_a_mistake_of_the_server_is_answered_without_its_text(legacy: Obedient) -> None:
     for method in ("fail", "garble"):
         reply = legacy.ask(asking(method))
         assert code(reply) == -32603
         assert "secret" not in str(reply)
 
 
-def test_a_cancelled_request_gets_no_answer_and_what_runs_is_told(legacy: Connection) -> None:
+def test_a_cancelled_request_gets_no_answer_and_what_runs_is_told(legacy: Obedient) -> None:
     assert legacy.ask(asking("wait", id="w"))["params"] == {"data": "waiting"}
     legacy.send(asking("notifications/cancelled", {"requestId": "w", "reason": "no need"}, id=...))
     assert legacy.server.told.wait(60)
@@ -186,10 +147,10 @@ def test_a_cancelled_request_gets_no_answer_and_what_runs_is_told(legacy: Connec
 
 
 def test_a_request_that_is_cancelled_before_its_turn_never_runs(
-    connection: Connection, monkeypatch: pytest.MonkeyPatch
+    connection: Obedient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loop, "MAX_RUNNING", 1)
-    crowded = Connection()
+    crowded = Connection(ObedientServer())
     crowded.send(modern("wait", id=1), modern("echo", id=2))
     crowded.receive()
     for cancelled in (2, 1):
@@ -199,12 +160,12 @@ def test_a_request_that_is_cancelled_before_its_turn_never_runs(
 
 
 @pytest.mark.parametrize("params", [{}, {"requestId": []}, {"requestId": True}, {"requestId": "unknown"}, [1]])
-def test_cancelling_what_does_not_run_changes_nothing(legacy: Connection, params: Any) -> None:
+def test_cancelling_what_does_not_run_changes_nothing(legacy: Obedient, params: Any) -> None:
     legacy.send(asking("meet", id=1), asking("notifications/cancelled", params, id=...), asking("meet", id=2))
     assert {legacy.receive()["id"] for _ in range(2)} == {1, 2}
 
 
-def test_a_running_request_may_ask_the_client(legacy: Connection) -> None:
+def test_a_running_request_may_ask_the_client(legacy: Obedient) -> None:
     question = legacy.ask(asking("ask", {}, id=1))
     assert (question["method"], question["params"]) == ("roots/list", {})
     legacy.send({"jsonrpc": "2.0", "id": "another", "result": 1}, {"jsonrpc": "2.0", "id": [], "result": 2})
@@ -215,14 +176,14 @@ def test_a_running_request_may_ask_the_client(legacy: Connection) -> None:
 @pytest.mark.parametrize(
     ("error", "expected"), [({"code": -1, "message": "no"}, (-1, "no")), ("broken", (-32000, None))]
 )
-def test_an_error_of_the_client_reaches_who_asked(legacy: Connection, error: Any, expected: tuple[int, Any]) -> None:
+def test_an_error_of_the_client_reaches_who_asked(legacy: Obedient, error: Any, expected: tuple[int, Any]) -> None:
     question = legacy.ask(asking("ask", {}))
     told = legacy.ask({"jsonrpc": "2.0", "id": question["id"], "error": error})["error"]
     assert told["code"] == expected[0]
     assert expected[1] in (None, told["message"])
 
 
-def test_a_question_that_is_not_answered_in_time_is_taken_back(legacy: Connection) -> None:
+def test_a_question_that_is_not_answered_in_time_is_taken_back(legacy: Obedient) -> None:
     question = legacy.ask(asking("ask", {"timeout": 0.01}))
     taken_back = legacy.receive()
     assert (taken_back["method"], taken_back["params"]["requestId"]) == ("notifications/cancelled", question["id"])
@@ -231,13 +192,13 @@ def test_a_question_that_is_not_answered_in_time_is_taken_back(legacy: Connectio
     assert legacy.rest() == []
 
 
-def test_a_question_of_a_cancelled_request_is_over(legacy: Connection) -> None:
+def test_a_question_of_a_cancelled_request_is_over(legacy: Obedient) -> None:
     legacy.ask(asking("ask", {}, id=1))
     legacy.send(asking("notifications/cancelled", {"requestId": 1}, id=...))
     assert legacy.rest() == []  # which waits for what runs
 
 
-def test_a_question_is_over_when_the_client_has_gone(legacy: Connection) -> None:
+def test_a_question_is_over_when_the_client_has_gone(legacy: Obedient) -> None:
     legacy.ask(asking("ask", {}, id=1))
     [reply] = legacy.rest()
     assert reply["error"]["message"] == "The client did not answer"
@@ -246,21 +207,21 @@ def test_a_question_is_over_when_the_client_has_gone(legacy: Connection) -> None
         legacy.server.exchange.ask("roots/list", {})
 
 
-def test_nothing_is_said_about_a_request_after_its_answer(legacy: Connection) -> None:
+def test_nothing_is_said_about_a_request_after_its_answer(legacy: Obedient) -> None:
     legacy.ask(asking("echo"))
     assert legacy.server.exchange is not None
     legacy.server.exchange.notify("notifications/message", {"data": "late"})
     assert legacy.rest() == []
 
 
-def test_what_runs_is_answered_after_the_end_of_the_input(legacy: Connection) -> None:
+def test_what_runs_is_answered_after_the_end_of_the_input(legacy: Obedient) -> None:
     legacy.ask(asking("wait", id="w"))
     late, reply = legacy.rest()
     assert late["params"] == {"data": "waited"}
     assert (reply["id"], reply["result"]) == ("w", {"cancelled": False})
 
 
-def test_who_hears_late_of_the_end_hears_of_it_at_once(legacy: Connection) -> None:
+def test_who_hears_late_of_the_end_hears_of_it_at_once(legacy: Obedient) -> None:
     legacy.ask(asking("wait", id="w"))
     legacy.rest()
     heard: list[bool] = []
@@ -269,7 +230,7 @@ def test_who_hears_late_of_the_end_hears_of_it_at_once(legacy: Connection) -> No
     assert heard == [True]
 
 
-def test_a_batch_is_answered_as_one_in_the_version_that_has_them(connection: Connection) -> None:
+def test_a_batch_is_answered_as_one_in_the_version_that_has_them(connection: Obedient) -> None:
     connection.initialize("2025-03-26")
     connection.send(
         [
@@ -290,13 +251,13 @@ def test_a_batch_is_answered_as_one_in_the_version_that_has_them(connection: Con
     assert (four["id"], code(four)) == (4, -32601)
 
 
-def test_a_batch_of_nothing_but_notifications_is_not_answered(connection: Connection) -> None:
+def test_a_batch_of_nothing_but_notifications_is_not_answered(connection: Obedient) -> None:
     connection.initialize("2025-03-26")
     connection.send([asking("notifications/anything", id=...)])
     assert connection.rest() == []
 
 
-def test_a_client_may_be_told_of_changes_once_it_is_initialised(connection: Connection) -> None:
+def test_a_client_may_be_told_of_changes_once_it_is_initialised(connection: Obedient) -> None:
     client = connection.server.client
     assert client is not None
     connection.send(asking("notifications/initialized", id=...))

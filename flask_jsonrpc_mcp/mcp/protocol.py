@@ -20,6 +20,8 @@ DISCOVER = "server/discover"
 PROTOCOL_VERSION = "io.modelcontextprotocol/protocolVersion"
 CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 SERVER_INFO = "io.modelcontextprotocol/serverInfo"
+# The one of everything that is said about a subscription.
+SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 
 
 def has_structured_content(version: str) -> bool:

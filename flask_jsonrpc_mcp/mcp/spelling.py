@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from ..calls import Result
 from ..declarations import HINTS
 from ..errors import InvalidParams, RpcError
-from ..methods import Method
 from ..registry import alias_of
 from ..settings import NO_DOTS
 from ..strict_json import write
@@ -29,7 +28,28 @@ _DEFINITIONS = "#/$defs/"
 _NOTES = ("title", "description", "default", "examples", "deprecated")
 
 
-def spell_tool(method: Method, version: str, name_style: str | None = None) -> dict[str, Any]:
+class Described(Protocol):
+    """What can be listed as a tool: a method of ours, or one of another site."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def descriptor(self) -> dict[str, Any]: ...
+
+    @property
+    def params(self) -> HasSchema: ...
+
+    @property
+    def output(self) -> HasSchema | None: ...
+
+
+class HasSchema(Protocol):
+    @property
+    def schema(self) -> Mapping[str, Any]: ...
+
+
+def spell_tool(method: Described, version: str, name_style: str | None = None) -> dict[str, Any]:
     """Describe a tool to a client of a version."""
     described = dict(method.descriptor)
     if name_style == NO_DOTS:
@@ -52,7 +72,7 @@ def spell_tool(method: Method, version: str, name_style: str | None = None) -> d
     return described
 
 
-def spell_result(method: Method, result: Result, version: str) -> dict[str, Any]:
+def spell_result(method: Described, result: Result, version: str) -> dict[str, Any]:
     """Spell what a tool returned: as structured content, and as content that a model reads."""
     spelled: dict[str, Any] = {}
     if result.content is not None:
@@ -84,7 +104,7 @@ def split_annotations(annotations: Mapping[str, Any]) -> tuple[dict[str, Any], d
     return known, {name: value for name, value in annotations.items() if name not in known}
 
 
-def wraps(method: Method, version: str) -> bool:
+def wraps(method: Described, version: str) -> bool:
     """Tell whether a version before 2026-07-28, which knows only objects, gets the result inside of one."""
     return version != protocol.MODERN and method.output is not None and method.output.schema.get("type") != "object"
 
