@@ -42,6 +42,7 @@ class Catalogue:
         self._tools: Tools | None = None
         self._good_until = 0.0
         self._closed = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, name="mcp-bridge-watch", daemon=True)
 
     @property
     def seconds_left(self) -> float:
@@ -77,11 +78,13 @@ class Catalogue:
 
     def watch(self) -> None:
         """Look now, and again whenever that is due, in a thread of its own."""
-        threading.Thread(target=self._watch, name="mcp-bridge-watch", daemon=True).start()
+        self._watcher.start()
 
     def close(self) -> None:
-        """Watch no longer."""
+        """Watch no longer, and wait until nothing is under way."""
         self._closed.set()
+        if self._watcher.is_alive():
+            self._watcher.join()
 
     def _watch(self) -> None:
         pause = self._closed.wait
