@@ -8,6 +8,7 @@ moment it is used again, and nobody could tell whether the site has heard us.
 from __future__ import annotations
 
 import logging
+import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -65,8 +66,13 @@ class Site:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._reading = self._connect(httpx.Limits(max_connections=MAX_CONNECTIONS))
-        self._writing = self._connect(httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=0))
+        # The environment may name a proxy; without encryption it would see passwords that are for this machine.
+        self._trusts_environment = settings.is_encrypted
+        certificates = httpx.create_ssl_context(trust_env=self._trusts_environment)  # takes a while to load
+        self._reading = self._connect(certificates, httpx.Limits(max_connections=MAX_CONNECTIONS))
+        self._writing = self._connect(
+            certificates, httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=0)
+        )
 
     def send(self, message: Message, pause: Pause) -> Answer:
         """Send a message, and again if it is a read that fails.
@@ -96,7 +102,7 @@ class Site:
         self._reading.close()
         self._writing.close()
 
-    def _connect(self, limits: httpx.Limits) -> httpx.Client:
+    def _connect(self, certificates: ssl.SSLContext, limits: httpx.Limits) -> httpx.Client:
         headers = {"Accept": "application/json", "User-Agent": f"flask-jsonrpc-mcp/{__version__}"}
         if self._settings.authorization is not None:
             headers["Authorization"] = self._settings.authorization
@@ -104,9 +110,9 @@ class Site:
             headers=headers,
             timeout=httpx.Timeout(self._settings.timeout, connect=min(CONNECT_TIMEOUT, self._settings.timeout)),
             limits=limits,
+            verify=certificates,
             follow_redirects=False,
-            # The environment may name a proxy; without encryption it would see passwords that are for this machine.
-            trust_env=self._settings.is_encrypted,
+            trust_env=self._trusts_environment,
         )
 
     def _send_once(self, message: Message) -> Answer:
