@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from .settings import AS_DECLARED, NO_DOTS
 from .stdio.lines import claim_standard_streams
 from .stdio.serving import serve
 from .version import __version__
@@ -47,6 +48,12 @@ def _option(name: str, **attributes: Any) -> Callable[[F], F]:
     metavar="PATH",
     help="The path that calls tools: /jsonrpc, /mcp/tools/{name} or /mcp/tools/invoke."
     "  [default: what the site says in /.well-known/mcp.json, else /jsonrpc]",
+)
+@_option(
+    "--tool-name-style",
+    type=click.Choice([AS_DECLARED, NO_DOTS]),
+    default=AS_DECLARED,
+    help="What to call tools; no-dots for clients that refuse dots in names.",
 )
 @_option("--timeout", type=float, default=60, help="For how many seconds to wait for an answer.")
 @_option("--lifetime", type=float, default=300, help="After how many seconds to look for changed tools.")

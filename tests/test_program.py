@@ -17,8 +17,8 @@ from click.testing import CliRunner
 from flask_jsonrpc_mcp import program
 from flask_jsonrpc_mcp.version import __version__
 
+from .bridge.drupal_site import DrupalSite
 from .conftest import asking
-from .drupal_site import DrupalSite
 from .servers import ROOT
 from .stdio_client import modern
 
@@ -104,7 +104,18 @@ def test_a_signal_ends_it_cleanly() -> None:
 
 def test_help_tells_every_setting_and_its_variable() -> None:
     shown = CliRunner().invoke(program.main, ["bridge", "--help"]).output
-    for name in ("USER", "PASSWORD", "TOKEN", "SCOPES", "METHOD", "ENDPOINT", "TIMEOUT", "LIFETIME", "ALLOW_HTTP"):
+    for name in (
+        "USER",
+        "PASSWORD",
+        "TOKEN",
+        "SCOPES",
+        "METHOD",
+        "ENDPOINT",
+        "TIMEOUT",
+        "LIFETIME",
+        "ALLOW_HTTP",
+        "TOOL_NAME_STYLE",
+    ):
         assert f"MCP_BRIDGE_{name}" in "".join(shown.split())
     assert "MCP_BRIDGE_URL" in shown
     assert "bridge" in CliRunner().invoke(program.main, ["--help"]).output

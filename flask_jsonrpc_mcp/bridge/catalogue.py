@@ -24,7 +24,7 @@ RETRY_AFTER = 10.0
 
 logger = logging.getLogger(__name__)
 
-Tools = Mapping[str, RemoteTool]
+Tools = dict[str, RemoteTool]
 
 
 class Catalogue:
@@ -101,7 +101,7 @@ class Catalogue:
 
     def _ask(self, pause: Pause) -> tuple[Endpoints, Tools]:
         endpoints = find_endpoints(self._site, self._settings, pause)
-        tools: dict[str, RemoteTool] = {}
+        tools: Tools = {}
         cursor: str | None = None
         seen = set()
         for _ in range(MAX_PAGES):

@@ -17,10 +17,12 @@ from ..mcp.modern import COMPLETE
 from ..mcp.opening import read_opening, require_version
 from ..mcp.sessions import Agreement
 from ..mcp.spelling import spell_failure, spell_result, spell_tool
+from ..registry import alias_of
+from ..settings import NO_DOTS
 from ..stdio.client import Client
 from ..stdio.exchange import Exchange
 from ..version import __version__
-from .catalogue import Catalogue
+from .catalogue import Catalogue, Tools
 from .invocation import invoke
 from .settings import Settings
 from .site import Pause, Site
@@ -93,7 +95,7 @@ class Bridge:
         if params.get("cursor") is not None:
             raise MalformedParams("Invalid cursor: all tools are on one page")
         tools, _ = self._catalogue.look(_pause(exchange))
-        listed = {"tools": [spell_tool(tool, version) for tool in tools.values()]}
+        listed = {"tools": [spell_tool(tool, version, self._settings.tool_name_style) for tool in tools.values()]}
         return {**listed, **self._caching} if version == protocol.MODERN else listed
 
     def _call_tool(self, exchange: Exchange, version: str, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,11 +107,10 @@ class Bridge:
         start, outcome = time.monotonic(), "failed"
         try:
             tools, endpoints = self._catalogue.look(_pause(exchange))
-            if name not in tools:
-                raise UnknownTool(name, sign_in=False)
-            value = invoke(self._site, self._settings, endpoints, tools[name], arguments, _pause(exchange))
+            tool = self._find(tools, name)
+            value = invoke(self._site, self._settings, endpoints, tool, arguments, _pause(exchange))
             outcome = "ok"
-            return spell_result(tools[name], Result(_as_declared(value, tools[name])), version)
+            return spell_result(tool, Result(_as_declared(value, tool)), version)
         except UnknownTool:
             outcome = "unknown tool"
             raise
@@ -117,6 +118,13 @@ class Bridge:
             return spell_failure(error)
         finally:
             logger.info("%r %s, %d ms", name[:200], outcome, (time.monotonic() - start) * 1000)
+
+    def _find(self, tools: Tools, name: str) -> RemoteTool:
+        if self._settings.tool_name_style == NO_DOTS:
+            tools = {alias_of(tool.name): tool for tool in tools.values()} | tools
+        if name not in tools:
+            raise UnknownTool(name, sign_in=False)
+        return tools[name]
 
     def _listen(self, exchange: Exchange, version: str, params: Mapping[str, Any]) -> dict[str, Any]:
         wanted = params.get("notifications")

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from urllib.parse import SplitResult, urlsplit
 
 from ..origins import Origin, is_loopback, read_origin
+from ..settings import AS_DECLARED, NO_DOTS
 
 METHODS = ("GET", "POST")
+TOOL_NAME_STYLES = (AS_DECLARED, NO_DOTS)
 TIMEOUT = 60.0
 LIFETIME = 300.0
 
@@ -24,6 +26,7 @@ class Settings:
     :param scopes: What the token allows, where that is known.
     :param timeout: For how many seconds to wait for an answer.
     :param lifetime: After how many seconds to look for changes of the tools.
+    :param tool_name_style: ``as-declared``, or ``no-dots`` for clients that refuse dots in names.
     :param allow_http: Speak plain HTTP also with other machines.
     :raises ValueError: when something cannot work or would not be safe.
     """
@@ -37,6 +40,7 @@ class Settings:
     scopes: frozenset[str] | None = None
     timeout: float = TIMEOUT
     lifetime: float = LIFETIME
+    tool_name_style: str = AS_DECLARED
     allow_http: bool = False
 
     def __post_init__(self) -> None:
@@ -47,6 +51,8 @@ class Settings:
             raise ValueError("the site must be at https://; with --allow-http all on the way can read along")
         if self.method not in METHODS:
             raise ValueError(f"the method must be {' or '.join(METHODS)}")
+        if self.tool_name_style not in TOOL_NAME_STYLES:
+            raise ValueError(f"the style of tool names must be {' or '.join(TOOL_NAME_STYLES)}")
         if self.endpoint is not None and (not self.endpoint.startswith("/") or self.endpoint.startswith("//")):
             raise ValueError("the endpoint must be a path of the site, such as /jsonrpc")
         if self.token is not None and self.user is not None:

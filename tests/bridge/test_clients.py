@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from .servers import ROOT, Server, gunicorn, need_made, reserve
-from .test_clients import LEGACY, MODERN, failure, known_members, success
-from .test_sample_app import FOR_ADMINS, FOR_EDITORS, PUBLIC
+from ..servers import ROOT, Server, gunicorn, need_made, reserve
+from ..test_clients import LEGACY, MODERN, failure, known_members, success
+from ..test_sample_app import FOR_ADMINS, FOR_EDITORS, PUBLIC
 
 ADMIN = {"MCP_BRIDGE_USER": "admin", "MCP_BRIDGE_PASSWORD": "admin"}
 EDITOR = {"MCP_BRIDGE_TOKEN": "demo-editor-token"}

@@ -18,7 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from .servers import listen
+from ..servers import listen
 
 READS = {"readOnlyHint": True}
 
