@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from flask_jsonrpc_mcp import program
+from flask_jsonrpc_mcp.bridge.settings import Settings
 from flask_jsonrpc_mcp.version import __version__
 
 from .bridge.drupal_site import DrupalSite
@@ -104,20 +106,9 @@ def test_a_signal_ends_it_cleanly() -> None:
 
 def test_help_tells_every_setting_and_its_variable() -> None:
     shown = CliRunner().invoke(program.main, ["bridge", "--help"]).output
-    for name in (
-        "USER",
-        "PASSWORD",
-        "TOKEN",
-        "SCOPES",
-        "METHOD",
-        "ENDPOINT",
-        "TIMEOUT",
-        "LIFETIME",
-        "ALLOW_HTTP",
-        "TOOL_NAME_STYLE",
-    ):
-        assert f"MCP_BRIDGE_{name}" in "".join(shown.split())
-    assert "MCP_BRIDGE_URL" in shown
+    settings = {field.name for field in dataclasses.fields(Settings)} | {"log_level"}
+    for name in settings:
+        assert f"MCP_BRIDGE_{name.upper()}" in "".join(shown.split())
     assert "bridge" in CliRunner().invoke(program.main, ["--help"]).output
     assert __version__ in CliRunner().invoke(program.main, ["--version"]).output
 

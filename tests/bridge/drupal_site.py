@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import socket
+import ssl
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -59,7 +60,7 @@ class Failed(Exception):
 class DrupalSite:
     """The site. What it saw is in ``seen``; what it should answer to the next calls is in ``raw``."""
 
-    def __init__(self, listener: socket.socket | None = None) -> None:
+    def __init__(self, listener: socket.socket | None = None, certificate: ssl.SSLContext | None = None) -> None:
         self.seen: list[Seen] = []
         self.raw: deque[Raw] = deque()
         self.page_size = 2
@@ -75,7 +76,9 @@ class DrupalSite:
         self.tool("node.crash", self._crash)
         self._server = _QuietServer(("127.0.0.1", 0), self._handler(), bind_and_activate=False)
         self._server.socket.close()
-        self._server.socket = listener or listen()
+        listener = listener or listen()
+        self._scheme = "http" if certificate is None else "https"
+        self._server.socket = listener if certificate is None else certificate.wrap_socket(listener, server_side=True)
         self._server.server_address = self._server.socket.getsockname()
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
 
@@ -90,7 +93,7 @@ class DrupalSite:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        return f"{self._scheme}://localhost:{self._server.server_address[1]}"
 
     @property
     def calls(self) -> list[Seen]:

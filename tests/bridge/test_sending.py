@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import logging
 import socket
+import ssl
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from flask_jsonrpc_mcp.bridge import site as bridged_site
 from flask_jsonrpc_mcp.bridge.settings import Settings
 
-from ..servers import free_port
+from ..servers import free_port, need
 from ..stdio_client import modern
 from .conftest import Bridged, Connect, call, listed, success, text_of
 from .drupal_site import DrupalSite, Raw
@@ -128,3 +136,60 @@ def test_the_log_has_neither_secrets_nor_arguments(
     assert any(message.startswith("'node.create' ok") for message in ours)
     assert not any(secret in message for message in ours for secret in ("pass-word", "argument", "Basic"))
     assert "pass-word" not in repr(Settings(drupal.url, user="jane", password="pass-word", token=None))
+
+
+def test_a_site_that_does_not_answer_in_time_is_an_error_of_that_call(connect: Connect, drupal: DrupalSite) -> None:
+    end = threading.Event()
+    drupal.tool("slow", lambda params: end.wait(60))
+    bridge = connect(timeout=0.3)
+    text = text_of(call(bridge, "slow"))
+    end.set()
+    assert text.startswith("The site has not answered within 0.3 seconds; the call was not sent again")
+
+
+def test_an_answer_that_never_ends_is_not_waited_for(
+    bridge: Bridged, drupal: DrupalSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every part of it comes in time, and another one always follows."""
+    listed(bridge)
+    clock = itertools.count(step=1000)
+    monkeypatch.setattr(bridged_site, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    assert text_of(call(bridge, "node.create", {"title": "a"})).startswith(
+        "The site has not answered within 30 seconds"
+    )
+
+
+def test_a_proxy_of_the_environment_never_sees_what_is_for_this_machine(
+    connect: Connect, drupal: DrupalSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with DrupalSite() as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        monkeypatch.setenv("ALL_PROXY", proxy.url)
+        assert call(connect(token="secret-token"), "node.create", {"title": "a"})["isError"] is False
+        assert proxy.seen == []
+
+
+@pytest.fixture
+def encrypted(tmp_path: Path) -> Iterator[DrupalSite]:
+    """A site with a certificate that nobody vouches for."""
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    names = ("-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost")
+    command = [need("openssl"), "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *names]
+    subprocess.run([*command, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with DrupalSite(certificate=context) as site:
+        yield site
+
+
+def test_a_site_that_cannot_prove_who_it_is_gets_nothing(connect: Connect, encrypted: DrupalSite) -> None:
+    bridge = connect(url=encrypted.url, token="secret-token")
+    assert "CERTIFICATE_VERIFY_FAILED" in text_of(call(bridge, "node.create", {"title": "a"}))
+    assert encrypted.seen == []
+
+
+def test_a_certificate_may_be_vouched_for_in_the_environment(
+    connect: Connect, encrypted: DrupalSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "certificate.pem"))
+    assert call(connect(url=encrypted.url), "node.create", {"title": "a"})["isError"] is False
