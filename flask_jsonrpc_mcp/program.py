@@ -85,4 +85,4 @@ def bridge(url: str, scopes: str | None, method: str, log_level: str, **options:
     ours.addHandler(handler)
     ours.setLevel(log_level.upper())
     ours.propagate = False
-    serve(Bridge(settings), *streams)
+    serve(Bridge(settings), *streams, grace=settings.timeout)

@@ -183,6 +183,11 @@ def test_an_error_of_the_client_reaches_who_asked(legacy: Obedient, error: Any, 
     assert expected[1] in (None, told["message"])
 
 
+def test_a_modern_client_is_never_asked(legacy: Obedient) -> None:
+    """On 2026-07-28 a server writes no requests."""
+    assert legacy.ask(modern("ask"))["error"]["message"].startswith("This client is asked in the result")
+
+
 def test_a_question_that_is_not_answered_in_time_is_taken_back(legacy: Obedient) -> None:
     question = legacy.ask(asking("ask", {"timeout": 0.01}))
     taken_back = legacy.receive()

@@ -59,9 +59,12 @@ class Exchange:
     def ask(self, method: str, params: Mapping[str, Any], timeout: float | None = None) -> Any:
         """Ask the client, and wait for its answer. Only before 2026-07-28.
 
-        :raises NotAnswered: when the request was cancelled meanwhile, the client has gone, or ``timeout`` is over.
+        :raises NotAnswered: when the request was cancelled meanwhile, the client has gone, ``timeout`` is over, or the
+            client is a modern one.
         :raises RpcError: when the client answers with an error.
         """
+        if self.agreement is None:
+            raise NotAnswered("This client is asked in the result of its request, and cannot be asked otherwise")
         if self._told_to_end.is_set():
             raise NotAnswered()
         question, answer = self._client.ask(method, params)

@@ -26,8 +26,8 @@ def claim_standard_streams() -> tuple[FileIO, FileIO]:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
-    sys.stdout.flush()
     os.dup2(2, 1)
+    sys.stdout.flush()  # what was printed before this, too
     sys.stdout = sys.stderr
     return source, target
 
