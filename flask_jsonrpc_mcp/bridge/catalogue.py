@@ -12,7 +12,7 @@ from urllib.parse import quote
 from .endpoints import Endpoints, find_endpoints
 from .replies import read_json
 from .settings import Settings
-from .site import Message, Pause, Site, SiteFailure
+from .site import Message, Site, SiteFailure
 from .tools import RemoteTool, read_tool
 
 MAX_PAGES = 1000
@@ -49,7 +49,7 @@ class Catalogue:
         """For how long what is known is taken for true."""
         return max(0.0, self._good_until - time.monotonic())
 
-    def look(self, pause: Pause) -> tuple[Tools, Endpoints]:
+    def look(self) -> tuple[Tools, Endpoints]:
         """Return the tools and where to call them, asking the site when that is due.
 
         :raises SiteFailure: when it was never known, and cannot be had now.
@@ -57,12 +57,12 @@ class Catalogue:
         with self._lock:
             if self._tools is None or self._endpoints is None:
                 changed = False
-                endpoints, tools = self._ask(pause)
+                endpoints, tools = self._ask()
             elif self.seconds_left:
                 return self._tools, self._endpoints
             else:
                 try:
-                    endpoints, tools = self._ask(pause)
+                    endpoints, tools = self._ask()
                 except SiteFailure as failure:
                     logger.warning("the tools may have changed: %s", failure.message)
                     self._good_until = time.monotonic() + min(RETRY_AFTER, self._settings.lifetime)
@@ -87,26 +87,25 @@ class Catalogue:
             self._watcher.join()
 
     def _watch(self) -> None:
-        pause = self._closed.wait
         try:
-            tools, _ = self.look(pause)
+            tools, _ = self.look()
             logger.info("%d tools of %s", len(tools), self._settings.url)
         except SiteFailure as failure:
             logger.warning("%s", failure.message)
-        while not pause(self.seconds_left or RETRY_AFTER):
+        while not self._closed.wait(self.seconds_left or RETRY_AFTER):
             try:
-                self.look(pause)
+                self.look()
             except SiteFailure:
                 pass  # whoever wants to see the tools is told
 
-    def _ask(self, pause: Pause) -> tuple[Endpoints, Tools]:
-        endpoints = find_endpoints(self._site, self._settings, pause)
+    def _ask(self) -> tuple[Endpoints, Tools]:
+        endpoints = find_endpoints(self._site, self._settings, self._closed.wait)
         tools: Tools = {}
         cursor: str | None = None
         seen = set()
         for _ in range(MAX_PAGES):
             url = endpoints.list if cursor is None else f"{endpoints.list}?cursor={quote(cursor, safe='')}"
-            page = read_json(self._site.send(Message(url, is_read=True), pause))
+            page = read_json(self._site.send(Message(url, is_read=True), self._closed.wait))
             items = page.get("tools") if isinstance(page, Mapping) else None
             if not isinstance(items, list):
                 raise SiteFailure(f"The site has no list of tools at {endpoints.list}")

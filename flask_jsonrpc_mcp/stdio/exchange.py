@@ -99,9 +99,11 @@ class Exchange:
 
     def cancel(self) -> None:
         """Tell what runs that the client does not wait for it any more."""
-        if self.finish():
-            self.is_cancelled = True
-            self.hurry()
+        with self._lock:
+            if not self._is_open:
+                return
+            self._is_open, self.is_cancelled = False, True
+        self.hurry()
 
     def hurry(self) -> None:
         """Tell what runs that the client has gone. It may still answer: what was written is read by someone."""
