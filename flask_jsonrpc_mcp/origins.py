@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 from urllib.parse import urlsplit
 
@@ -24,6 +25,7 @@ def read_origin(text: str) -> Origin | None:
     return url.scheme, url.hostname, port
 
 
+@functools.lru_cache(maxsize=256)
 def is_loopback(name: str) -> bool:
     """Tell whether a host name or address is this machine."""
     if name.lower() == "localhost" or name.lower().endswith(".localhost"):

@@ -110,7 +110,7 @@ class Bridge:
             tool = self._find(tools, name)
             value = invoke(self._site, self._settings, endpoints, tool, arguments, _pause(exchange))
             outcome = "ok"
-            return spell_result(tool, Result(_as_declared(value, tool)), version)
+            return spell_result(_result(value, tool), version)
         except UnknownTool:
             outcome = "unknown tool"
             raise
@@ -172,7 +172,9 @@ def _pause(exchange: Exchange) -> Pause:
     return pause
 
 
-def _as_declared(value: Any, tool: RemoteTool) -> Any:
-    """Take PHP's empty list for the empty object that it stands for, where an object was declared."""
-    is_object = tool.output is not None and tool.output.schema.get("type") == "object"
-    return {} if value == [] and is_object else value
+def _result(value: Any, tool: RemoteTool) -> Result:
+    if tool.output is None:
+        return Result(value)
+    # PHP's empty list stands for an empty object where an object is declared.
+    is_empty_object = value == [] and tool.output.schema.get("type") == "object"
+    return Result({} if is_empty_object else value, schema=tool.output.schema)

@@ -33,16 +33,6 @@ def is_modern(message: Any) -> bool:
     )
 
 
-def is_response(message: Any) -> bool:
-    """Tell whether a message answers something that we asked."""
-    return (
-        isinstance(message, Mapping)
-        and "method" not in message
-        and "id" in message
-        and ("result" in message or "error" in message)
-    )
-
-
 def require_id(request: Request) -> None:
     """Refuse what JSON-RPC has and MCP has not: an id that is null."""
     if request.wants_reply and request.id is None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any
 
-from ..envelope import VERSION
+from ..envelope import VERSION, notification
 from ..errors import RpcError
 from ..strict_json import write
 from .lines import LineWriter
@@ -27,10 +27,7 @@ class Client:
 
     def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Tell the client something."""
-        message: dict[str, Any] = {"jsonrpc": VERSION, "method": method}
-        if params is not None:
-            message["params"] = params
-        self._writer.write(write(message))
+        self._writer.write(write(notification(method, params)))
 
     def ask(self, method: str, params: Mapping[str, Any]) -> tuple[str, Future[Any]]:
         """Ask the client something, which only versions before 2026-07-28 allow.

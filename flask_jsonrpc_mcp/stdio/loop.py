@@ -13,10 +13,10 @@ from functools import partial
 from typing import Any
 
 from ..calls import new_id
-from ..envelope import MAX_BATCH, Request, Response, read_request, readable_id, write_response
+from ..envelope import MAX_BATCH, Request, Response, is_response, read_request, readable_id, write_response
 from ..errors import InternalError, InvalidRequest, Overloaded, ParseError, RpcError
 from ..mcp.legacy import INITIALIZE
-from ..mcp.opening import is_modern, is_response, require_id
+from ..mcp.opening import is_modern, require_id
 from ..mcp.protocol import WITH_BATCHES
 from ..mcp.sessions import Agreement
 from ..strict_json import read
