@@ -17,6 +17,7 @@ from ..mcp.modern import COMPLETE
 from ..mcp.opening import read_opening, require_version
 from ..mcp.sessions import Agreement
 from ..mcp.spelling import spell_failure, spell_result, spell_tool
+from ..mcp.subscriptions import LISTEN
 from ..registry import alias_of
 from ..settings import NO_DOTS
 from ..stdio.client import Client
@@ -52,7 +53,7 @@ class Bridge:
         self._modern: dict[str, Handler] = {
             **self._both,
             protocol.DISCOVER: self._discover,
-            "subscriptions/listen": self._listen,
+            LISTEN: self._listen,
         }
 
     def connect(self, client: Client) -> None:

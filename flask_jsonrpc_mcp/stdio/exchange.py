@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from ..envelope import Request
 from ..errors import RpcError
+from ..mcp.legacy import CANCELLED
 from ..mcp.sessions import Agreement
 from .client import Client
 
@@ -74,7 +75,7 @@ class Exchange:
         except futures.CancelledError as error:
             raise NotAnswered() from error
         except futures.TimeoutError as error:
-            self._client.notify("notifications/cancelled", {"requestId": question, "reason": "it took too long"})
+            self._client.notify(CANCELLED, {"requestId": question, "reason": "it took too long"})
             raise NotAnswered() from error
         finally:
             self._client.forget(question)

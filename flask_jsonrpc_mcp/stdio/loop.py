@@ -15,7 +15,7 @@ from typing import Any
 from ..calls import new_id
 from ..envelope import MAX_BATCH, Request, Response, is_response, read_request, readable_id, write_response
 from ..errors import InternalError, InvalidRequest, Overloaded, ParseError, RpcError
-from ..mcp.legacy import INITIALIZE
+from ..mcp.legacy import CANCELLED, INITIALIZE
 from ..mcp.opening import is_modern, require_id
 from ..mcp.protocol import WITH_BATCHES
 from ..mcp.sessions import Agreement
@@ -125,7 +125,7 @@ class Loop:
         params = notification.params if isinstance(notification.params, dict) else {}
         if notification.method == "notifications/initialized":
             self._client.is_initialized = self._agreement is not None
-        elif notification.method == "notifications/cancelled":
+        elif notification.method == CANCELLED:
             cancelled = params.get("requestId")
             if isinstance(cancelled, (str, int, float)) and not isinstance(cancelled, bool):
                 with self._lock:
