@@ -67,7 +67,7 @@ class DrupalSite:
         self.listed: Any = None  # what the list is instead of the tools
         self.listing: Callable[[], None] = lambda: None  # what is done before the list is answered
         self.get_is_allowed = True
-        self.hangs_up = False
+        self.hangs_up = False  # whether a connection that was used before is of no use any more
         self.tools: dict[str, Tool] = {}
         self.tool("cache.rebuild", lambda params: True, output={"type": "boolean"}, annotations={"category": "system"})
         self.tool("node.get", self._get, properties={"id": {"type": "string"}}, annotations=READS)
@@ -186,6 +186,7 @@ class DrupalSite:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            answered = False
 
             def do_GET(self) -> None:
                 [query] = parse_qs(urlsplit(self.path).query).get("query", [""])
@@ -195,6 +196,10 @@ class DrupalSite:
                 self._answer(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
 
             def _answer(self, asked: Any) -> None:
+                if site.hangs_up and self.answered:
+                    # As if the connection had been closed while this request was on its way.
+                    self.close_connection = True
+                    return
                 seen = Seen(self.command, self.path, dict(self.headers), asked)
                 site.seen.append(seen)
                 raw = site.respond(seen)
@@ -208,8 +213,8 @@ class DrupalSite:
                     self.send_header("Content-Length", str(len(raw.body)))
                 self.end_headers()
                 self.wfile.write(raw.body)
-                # Without having said so: the next request on this connection finds nobody.
-                self.close_connection = site.hangs_up
+                self.answered = True
+                self.close_connection = "Content-Length" in raw.headers  # which is a lie
 
             def log_message(self, format: str, *args: object) -> None:
                 """Nothing: the tests look at what was seen."""
