@@ -11,6 +11,7 @@ from .declarations import (
     check_async,
     checked_age,
     checked_description,
+    checked_flag,
     checked_name,
     checked_permissions,
     checked_timeout,
@@ -76,6 +77,7 @@ class MethodOptions(TypedDict, total=False):
     description: str | None
     params: SchemaSpec | None
     output: SchemaSpec | None
+    validate_output: bool
     access: Iterable[str]
     max_age: int | None
     timeout: float | None
@@ -101,7 +103,11 @@ def make_method(
             func=func,
             description=checked_description(func, options.get("description"), name),
             params=compile_params(func, options.get("params")),
-            output=compile_output(func, options.get("output")),
+            output=compile_output(
+                func,
+                options.get("output"),
+                enforced=checked_flag("validate_output", options.get("validate_output", True)),
+            ),
             access=checked_permissions("access", options.get("access", ())),
             max_age=checked_age(options.get("max_age")),
             timeout=checked_timeout(options.get("timeout")),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from configparser import ConfigParser
 from pathlib import Path
 
-EXTRAS = ("async", "gunicorn", "sample")
+EXTRAS = ("async", "speed", "gunicorn", "sample")
 
 _REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(?:\[[^]]*\])?\s*(?:>=\s*(?P<oldest>[\w.]+))?")
 

@@ -247,6 +247,8 @@ def test_formats_are_enforced(format_: str, good: str, bad: str | None) -> None:
         ({"format": "date"}, "x", "must be a valid date"),
         ({"pattern": "^a"}, "b", "must match the pattern ^a"),
         ({"not": {}}, 1, "breaks the rule 'not'"),
+        ({"anyOf": [False]}, "x", "matches none of the alternatives (is not expected here)"),
+        ({"oneOf": [False, {"type": "integer"}]}, "x", "must be of type integer, not string"),
         ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "x", "must be of type integer or null, not string"),
         (
             {"anyOf": [{"type": "integer", "minimum": 5}, {"type": "string", "maxLength": 1}]},

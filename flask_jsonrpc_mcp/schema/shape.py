@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from jsonschema.protocols import Validator
@@ -14,6 +15,7 @@ from ..strict_json import to_plain
 from .hints import HintConverter
 from .marshmallow_fields import MarshmallowSpec, as_schema, to_json_schema
 from .problems import find_problems
+from .quick import Fits, quick_check
 from .reading import hint_of, is_generator
 from .validator import compile_validator
 
@@ -30,14 +32,21 @@ class Shape:
     """A JSON Schema that is shown and enforced.
 
     :param dump: What turns a method's result into the value that is validated and sent.
+    :param enforced: Whether results are validated; otherwise the schema is only shown.
     """
 
     schema: dict[str, Any]
     validator: Validator
     dump: Callable[[Any], Any] = to_plain
+    enforced: bool = True
+
+    @cached_property
+    def fits(self) -> Fits:
+        """The quick check, made when it is first needed."""
+        return quick_check(self.schema, self.validator)
 
     def problems(self, value: Any) -> list[Problem]:
-        return find_problems(self.validator, value)
+        return [] if self.fits(value) else find_problems(self.validator, value)
 
     def dump_result(self, result: Any) -> Any:
         """Turn a result into plain JSON.
@@ -45,17 +54,22 @@ class Shape:
         :raises ResultError: when it breaks the declared schema.
         """
         plain = self.dump(result)
-        problems = self.problems(plain)
+        problems = self.problems(plain) if self.enforced else []
         if problems:
             raise ResultError("the result breaks the output schema: " + "; ".join(map(str, problems)))
         return plain
 
 
-def compile_output(func: Callable[..., Any], spec: SchemaSpec | None) -> Shape | None:
+def compile_output(func: Callable[..., Any], spec: SchemaSpec | None, *, enforced: bool = True) -> Shape | None:
     """Make the shape of what a function gives; ``None`` when nothing is declared.
 
     :raises TypeError, ValueError: when the declaration cannot be spelled as JSON Schema.
     """
+    shape = _declared_shape(func, spec)
+    return shape if shape is None or enforced else replace(shape, enforced=False)
+
+
+def _declared_shape(func: Callable[..., Any], spec: SchemaSpec | None) -> Shape | None:
     if spec is None:
         return _shape_of_return_hint(func)
     schema = as_schema(spec)
