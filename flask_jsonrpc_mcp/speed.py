@@ -1,12 +1,12 @@
-"""The libraries of the ``speed`` extra, where they are installed: they change how soon an answer comes, never the answer.
+"""The libraries of the ``speed`` extra, where they are installed: the same answers, sooner.
 
 A library that is not there is ``None``, and tests make it so.
 
-jsonschema-rs says yes to values that fit a schema, see `schema.quick`. orjson writes JSON where it writes the very bytes
-that Python's own writer would. They differ on very large and very small floats (``1e16`` and ``1e+16``, ``0.00001`` and
-``1e-05``), which are recognised in what it wrote. What else it would write in another way or not at all (integers beyond
-64 bits, half a surrogate pair, member names that are not text, nesting beyond 254 levels) makes it raise, and Python's
-writer has the last word.
+jsonschema-rs says yes to values that fit a schema, see `schema.quick`. orjson writes JSON where it writes the very
+bytes that Python's own writer would. They differ on very large and very small floats (``1e16`` and ``1e+16``,
+``0.00001`` and ``1e-05``), which are recognised in what it wrote. What else it would write in another way or not at all
+(integers beyond 64 bits, half a surrogate pair, member names that are not text, nesting beyond 254 levels) makes it
+raise, and Python's writer has the last word.
 
 orjson does not read: it keeps the last of two members of one name, and makes floats of integers beyond 64 bits. Strict
 reading must refuse the one and keep the other.

@@ -3,8 +3,8 @@
 A check made here may say no to a value that fits; then `problems` finds nothing wrong with it. It never says yes to one
 that does not fit. Two things make it quick:
 
-* jsonschema makes a validator of its own for each schema inside a schema, every time it gets there. That is needed where
-  a schema moves the base of its references; elsewhere the rules are the same, and the validator at hand will do.
+* jsonschema makes a validator of its own for each schema inside a schema, every time it gets there. That is needed
+  where a schema moves the base of its references; elsewhere the rules are the same, and the validator at hand will do.
 * With the ``speed`` extra, jsonschema-rs checks the schemas that it reads as jsonschema does, see `likeness`.
 """
 
