@@ -22,6 +22,7 @@ from .. import speed
 from .formats import FORMATS
 from .keywords import ecma
 from .likeness import is_read_alike
+from .validator import compile_validator
 
 Fits = Callable[[Any], bool]
 """Says yes to a value only if it fits."""
@@ -30,9 +31,9 @@ Fits = Callable[[Any], bool]
 _MOVING = frozenset({"$id", "id", "$schema", "$anchor", "$dynamicAnchor", "$ref", "$dynamicRef", "$recursiveRef"})
 
 
-def quick_check(schema: Mapping[str, Any], validator: Validator) -> Fits:
-    """Make the quick check of a schema from which this validator was compiled."""
-    return _by_jsonschema_rs(schema) or _by_jsonschema(validator)
+def quick_check(schema: Mapping[str, Any]) -> Fits:
+    """Make the quick check of a schema that was checked or generated here."""
+    return _by_jsonschema_rs(schema) or _by_jsonschema(compile_validator(schema))
 
 
 def _by_jsonschema_rs(schema: Mapping[str, Any]) -> Fits | None:

@@ -1,4 +1,4 @@
-"""The shape of a value: the JSON Schema that is shown, and the validator compiled from that very dict."""
+"""The shape of a value: the JSON Schema that is shown, and the validator made of that very dict."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .marshmallow_fields import MarshmallowSpec, as_schema, to_json_schema
 from .problems import find_problems
 from .quick import Fits, quick_check
 from .reading import hint_of, is_generator
-from .validator import compile_validator
+from .validator import check_schema, compile_validator
 
 SchemaSpec = MarshmallowSpec | Mapping[str, Any]
 """What ``params=`` and ``output=`` take: a JSON Schema, a marshmallow schema, or a dict of marshmallow fields."""
@@ -36,14 +36,17 @@ class Shape:
     """
 
     schema: dict[str, Any]
-    validator: Validator
     dump: Callable[[Any], Any] = to_plain
     enforced: bool = True
 
+    # Made when they are first needed: of a thousand methods a process may never run more than a few.
+    @cached_property
+    def validator(self) -> Validator:
+        return compile_validator(self.schema)
+
     @cached_property
     def fits(self) -> Fits:
-        """The quick check, made when it is first needed."""
-        return quick_check(self.schema, self.validator)
+        return quick_check(self.schema)
 
     def problems(self, value: Any) -> list[Problem]:
         return [] if self.fits(value) else find_problems(self.validator, value)
@@ -76,11 +79,12 @@ def _declared_shape(func: Callable[..., Any], spec: SchemaSpec | None) -> Shape 
     if schema is not None:
         spelled = to_json_schema(schema, output=True)
         dump = schema.dump
-        return Shape(spelled, compile_validator(spelled, ours=True), lambda result: to_plain(dump(result)))
+        return Shape(spelled, lambda result: to_plain(dump(result)))
     if not isinstance(spec, Mapping):
         raise TypeError("output must be a JSON Schema dict, a marshmallow schema or a dict of marshmallow fields")
     spelled = to_plain(spec)
-    return Shape(spelled, compile_validator(spelled))
+    check_schema(spelled)
+    return Shape(spelled)
 
 
 def _shape_of_return_hint(func: Callable[..., Any]) -> Shape | None:
@@ -95,4 +99,4 @@ def _shape_of_return_hint(func: Callable[..., Any]) -> Shape | None:
     if not converted.schema:
         return None
     spelled = converter.complete(converted.schema)
-    return Shape(spelled, compile_validator(spelled, ours=True))
+    return Shape(spelled)
