@@ -1,7 +1,7 @@
 """Calls an app in this process, with no network, and prints the CPU time of one call.
 
-`in_process` starts it in the environment of each contender and tells it what to call; so it needs nothing but Python. For
-each line of its input, a number of calls, it prints the microseconds of CPU time that one of them took.
+`in_process` starts it in the environment of each contender and tells it what to call, so it needs nothing but Python.
+For each line of its input, a number of calls, it prints the microseconds of CPU time that one of them took.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def wsgi_call(app: Any, url: str) -> Call:
 
     async def call(headers: dict[str, str], body: bytes) -> Answer:
         environ = {
-            "REQUEST_METHOD": "POST",
+            "REQUEST_METHOD": "POST" if body else "GET",
             "SCRIPT_NAME": "",
             "PATH_INFO": parts.path,
             "QUERY_STRING": parts.query,

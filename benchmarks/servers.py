@@ -1,4 +1,4 @@
-"""Starts what is measured, on a loopback port and by the Python of its own environment, and ends it by its process id."""
+"""Starts what is measured, on a loopback port, by the Python of its own environment; ends it by its process id."""
 
 from __future__ import annotations
 
@@ -63,7 +63,17 @@ def _command(stand: Stand, folder: Path, port: int, size: Size) -> list[str]:
     if stand.server == GRANIAN:
         threads = ["--workers", str(size.workers), "--blocking-threads", str(size.threads)]
         where = ["--host", "127.0.0.1", "--port", str(port)]
-        return ["granian", "--interface", "wsgi", *where, *threads, "--no-access-log", "--log-level", "error", stand.app]
+        return [
+            "granian",
+            "--interface",
+            "wsgi",
+            *where,
+            *threads,
+            "--no-access-log",
+            "--log-level",
+            "error",
+            stand.app,
+        ]
     assert stand.server == UVICORN
     where = ["--host", "127.0.0.1", "--port", str(port)]
     quick = ["--loop", "uvloop", "--http", "httptools", "--no-access-log", "--log-level", "error"]
@@ -99,7 +109,7 @@ def _session(server: Server, asked: Asked) -> Mapping[str, str]:
 
 
 def body_of(asked: Asked) -> bytes:
-    return json.dumps(asked.payload, separators=(",", ":")).encode()
+    return b"" if asked.payload is None else json.dumps(asked.payload, separators=(",", ":")).encode()
 
 
 def processes_of(pid: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""What everything is compared with: a Flask route that does ``get_json`` and ``jsonify``, with the same key and body."""
+"""What everything is compared with: a Flask route that does ``get_json`` and ``jsonify``, same key, same body."""
 
 from __future__ import annotations
 

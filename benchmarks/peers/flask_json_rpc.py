@@ -4,7 +4,7 @@ from flask import Flask
 from flask_jsonrpc import JSONRPC
 
 app = Flask(__name__)
-app.secret_key = "benchmark"
+app.secret_key = "benchmark"  # noqa: S105 (nothing to hide)
 jsonrpc = JSONRPC(app, "/jsonrpc")
 
 
