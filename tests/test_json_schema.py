@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import sys
 import threading
-from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
@@ -17,6 +15,7 @@ from flask_jsonrpc_mcp.errors import InvalidParams
 from flask_jsonrpc_mcp.schema.validator import compile_validator
 
 from .conftest import Taking
+from .counting import calls_during
 
 DRAFT_4 = "http://json-schema.org/draft-04/schema#"
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
@@ -370,22 +369,6 @@ def test_an_output_that_is_no_schema_raises() -> None:
 
     with pytest.raises(TypeError, match=r"troubled\(\): output must be a JSON Schema dict"):
         McpBlueprint().method(output="text")(troubled)  # type: ignore[call-overload]
-
-
-def calls_during(work: Callable[[], Any]) -> int:
-    """Count the calls of Python functions, which do not depend on the machine."""
-    count = 0
-
-    def profile(frame: Any, event: str, argument: Any) -> None:
-        nonlocal count
-        count += event == "call"
-
-    sys.setprofile(profile)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return count
 
 
 def test_the_work_to_find_doubles_grows_with_the_items_and_not_with_their_square() -> None:
