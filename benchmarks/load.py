@@ -55,7 +55,9 @@ def run(server: Server, asked: Asked, folder: Path, *, seconds: float, connectio
     """Send as many requests as a server answers for some seconds."""
     script = folder / "wrk.lua"
     script.write_text(spell_script(asked))
-    command = [wrk(), "--threads", "1", "--connections", str(connections), "--duration", f"{seconds:g}s"]
+    # Its own limit of two seconds would make errors of slow answers.
+    limits = ["--duration", f"{seconds:g}s", "--timeout", "60s"]
+    command = [wrk(), "--threads", "1", "--connections", str(connections), *limits]
     before = cpu_seconds(server.process.pid)
     ran = subprocess.run(
         [*command, "--script", str(script), server.url + asked.path], capture_output=True, text=True, check=True

@@ -18,6 +18,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 from benchmarks.contenders import mcp_legacy
 from benchmarks.servers import INITIALIZE, body_of, megabytes, processes_of
@@ -25,6 +26,7 @@ from benchmarks.table import spell_table
 from tests import faces
 from tests.conftest import asking, basic
 from tests.faces import Asked
+from tests.mcp_messages import modern_headers, modern_meta
 from tests.servers import ROOT, Server, gunicorn
 
 APP = "benchmarks.apps.soaked:app"
@@ -56,6 +58,16 @@ def requests() -> Iterator[Asked]:
     for username, password in (("ada", "ada"), ("ada", "wrong"), ("", "")):
         asked = faces.rest("echo", {"text": "x"})
         yield Asked(asked.path, asked.payload, basic(username, password))
+    yield modern("tools/call", {"name": "asked", "arguments": {}})
+    yield modern("tools/call", {"name": "asked", "arguments": {}}, elicitation={})
+    for name in ("reported", "asked", "crash"):
+        yield modern("tools/call", {"name": name, "arguments": {}, "_meta": {"progressToken": "token"}})
+    yield modern("prompts/get", {"name": "written", "arguments": {"topic": "bees"}})
+    yield modern("prompts/get", {"name": "written", "arguments": {}})
+    for uri in ("texts://one", "texts://none", "nowhere://"):
+        yield modern("resources/read", {"uri": uri})
+    for method in ("tools/list", "prompts/list", "resources/templates/list", "server/discover", "unknown"):
+        yield modern(method, {})
     yield Asked("/mcp/tools/list")
     yield Asked("/mcp/tools/list?cursor=broken")
     yield Asked("/mcp/tools/describe?name=echo")
@@ -67,6 +79,11 @@ def requests() -> Iterator[Asked]:
     yield mcp_legacy("echo")  # without its session
 
 
+def modern(method: str, params: dict[str, Any], **capabilities: Any) -> Asked:
+    meta = {**modern_meta(**capabilities), **params.get("_meta", {})}
+    return Asked("/mcp", asking(method, {**params, "_meta": meta}), modern_headers(method, params))
+
+
 def blocks_kept(windows: int, calls: int, *, leak: bool = False) -> list[int]:
     """Count the memory blocks that stay behind in each window of calls, after a first one that warms everything up."""
     from benchmarks.apps.soaked import app  # not before: over HTTP the app is not ours
@@ -75,8 +92,11 @@ def blocks_kept(windows: int, calls: int, *, leak: bool = False) -> list[int]:
     client = app.test_client(use_cookies=False)
     counts = []
     for _ in range(windows + 1):
-        for asked in itertools.islice(itertools.cycle(everything), calls):
-            asked.send(client).close()
+        for number, asked in enumerate(itertools.islice(itertools.cycle(everything), calls)):
+            response = asked.send(client)
+            if number % 3:
+                response.get_data()  # and otherwise the client goes away before it has read a stream
+            response.close()
         gc.collect()
         counts.append(sys.getallocatedblocks())
     return [after - before for before, after in itertools.pairwise(counts)]

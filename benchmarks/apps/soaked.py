@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from flask import Flask
 from flask_httpauth import HTTPBasicAuth
 
-from flask_jsonrpc_mcp import CachedPasswords, McpBlueprint, RpcError, ToolResult, mcp_tool
+from flask_jsonrpc_mcp import CachedPasswords, McpBlueprint, RpcError, ToolResult, current_call, mcp_tool
 
 auth = HTTPBasicAuth()
 rpc = McpBlueprint(auth=auth)
@@ -33,6 +33,35 @@ def echo(text: str, times: int = 1) -> list[str]:
 def counted() -> Iterator[int]:
     """Count, within a time limit, which takes a thread of its own."""
     yield from range(3)
+
+
+@rpc.method("reported")
+@mcp_tool
+def reported() -> int:
+    """Tell how far it is, to clients that want to know."""
+    for number in range(3):
+        current_call.progress(number, 3)
+        current_call.log("info", {"number": number})
+    return 3
+
+
+@rpc.method("asked")
+@mcp_tool
+def asked() -> bool:
+    """Ask a person, where that is possible."""
+    return current_call.elicit("Really?", {"sure": bool}).accepted
+
+
+@rpc.prompt("written")
+def written(topic: str) -> str:
+    """Ask a model to write."""
+    return f"Write about {topic}."
+
+
+@rpc.resource("texts://{name}")
+def text(name: str) -> str | None:
+    """One text."""
+    return None if name == "none" else "text"
 
 
 @rpc.method("shown")
