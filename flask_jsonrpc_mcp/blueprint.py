@@ -107,6 +107,8 @@ class McpBlueprint(Blueprint):
         :param params: What it takes, as a JSON Schema dict, a marshmallow schema (class, instance or dict of fields);
             by default its type hints. A marshmallow schema loads the arguments.
         :param output: What it gives, likewise; by default its return hint. A marshmallow schema dumps the result.
+        :param validate_output: Whether results are checked against what ``output`` or the hint declares. ``False``
+            saves the time for large results that are right anyway; the schema is still shown.
         :param access: The permissions a caller needs, every one of them; by default none, so anyone may call it.
         :param max_age: For how many seconds caches may keep its replies to GET; by default not at all.
         :param timeout: After how many seconds the caller is answered, whatever the method does; by default it may
