@@ -104,12 +104,14 @@ class Result:
     :param content: Content blocks, when the method returned some.
     :param meta: What the client gets beside it.
     :param schema: What the value keeps to, when the method declares it.
+    :param max_age: For how many seconds the client may keep it.
     """
 
     value: Any
     content: list[dict[str, Any]] | None = None
     meta: Mapping[str, Any] | None = None
     schema: Mapping[str, Any] | None = None
+    max_age: int = 0
 
     @property
     def plain(self) -> Any:

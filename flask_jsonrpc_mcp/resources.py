@@ -50,7 +50,7 @@ class Resource(Method):
         if returned is None:
             raise MethodNotFound(call.name)
         several = returned if _is_contents(returned) else [returned]
-        return Result([self._contents(item, call.name) for item in several])
+        return Result([self._contents(item, call.name) for item in several], max_age=self.max_age or 0)
 
     def _contents(self, item: Any, uri: str) -> dict[str, Any]:
         if not isinstance(item, EmbeddedResource):
