@@ -197,7 +197,8 @@ class McpBlueprint(Blueprint):
 
     def add_resource(self, uri: str, func: F, **options: Unpack[ResourceOptions]) -> F:
         """Make a function a resource, without a decorator. See :meth:`resource`."""
-        self.core.resources.registry_of(uri).add(make_resource(func, uri, self._rate_limits, **options))
+        resource = make_resource(func, uri, self._rate_limits, **options)
+        self.core.resources.registry_of(uri).add(resource)
         self._announce(changes.RESOURCES)
         return func
 

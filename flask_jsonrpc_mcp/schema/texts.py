@@ -26,9 +26,7 @@ def _takes_text(rules: Any, definitions: Mapping[str, Any]) -> bool:
     if not isinstance(rules, Mapping):
         return True
     if "$ref" in rules:
-        name = str(rules["$ref"]).removeprefix("#/$defs/")
-        # Without the one that was looked up: it may lead to itself.
-        return _takes_text(definitions.get(name), {other: definitions[other] for other in definitions if other != name})
+        return _takes_text(definitions.get(str(rules["$ref"]).removeprefix("#/$defs/")), definitions)
     if "enum" in rules:
         return any(isinstance(choice, str) for choice in rules["enum"])
     if "const" in rules:
