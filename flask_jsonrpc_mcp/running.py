@@ -122,5 +122,13 @@ async def _collected(call: RunningCall, items: AsyncGeneratorType[Any, None]) ->
 def _announced(call: RunningCall, number: int, item: Any) -> Any:
     """Show an item of a generator to a client that wants to see how it gets on."""
     if call.call.listener is not None:
-        call.progress(number, message=one_line(item if isinstance(item, str) else write(to_plain(item)).decode()))
+        call.progress(number, message=_in_words(item))
     return item
+
+
+def _in_words(item: Any) -> str | None:
+    """Show an item on one line, if it has a form by itself: content blocks, and what ``output`` dumps, have none yet."""
+    try:
+        return one_line(item if isinstance(item, str) else write(to_plain(item)).decode())
+    except (TypeError, ValueError):
+        return None

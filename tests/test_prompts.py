@@ -384,7 +384,8 @@ def test_content_that_a_version_does_not_know_is_told_in_words(site: Site, versi
     assert link == (named if version >= "2025-06-18" else {"type": "text", "text": "Report: a:b"})
 
 
-def test_async_and_generator_functions_are_prompts_too(site: Site) -> None:
+@pytest.mark.parametrize("version", [MODERN, LEGACY[0]])
+def test_async_and_generator_functions_are_prompts_too(site: Site, version: str) -> None:
     async def later() -> str:
         return "later"
 
@@ -397,9 +398,9 @@ def test_async_and_generator_functions_are_prompts_too(site: Site) -> None:
 
     for function in (later, one_by_one, one_by_one_later):
         site.rpc.prompt(function)
-    assert result(get(site, "later"))["messages"] == [text("later")]
-    assert result(get(site, "one_by_one"))["messages"] == [text("a"), text("b", "assistant")]
-    assert result(get(site, "one_by_one_later"))["messages"] == [text("c")]
+    assert result(get(site, "later", version))["messages"] == [text("later")]
+    assert result(get(site, "one_by_one", version))["messages"] == [text("a"), text("b", "assistant")]
+    assert result(get(site, "one_by_one_later", version))["messages"] == [text("c")]
 
 
 @pytest.mark.parametrize("version", [MODERN, LEGACY[0]])

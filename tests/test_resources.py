@@ -268,7 +268,8 @@ def test_what_a_resource_returns_becomes_contents(
     assert set(got) == {"contents"} | extra
 
 
-def test_async_and_generator_functions_are_resources_too(site: Site) -> None:
+@pytest.mark.parametrize("version", [MODERN, LEGACY[0]])
+def test_async_and_generator_functions_are_resources_too(site: Site, version: str) -> None:
     async def later() -> str:
         return "later"
 
@@ -278,13 +279,14 @@ def test_async_and_generator_functions_are_resources_too(site: Site) -> None:
 
     def several() -> Iterator[EmbeddedResource]:
         yield EmbeddedResource("a://1", "x")
-        yield EmbeddedResource("a://2", "y")
+        yield EmbeddedResource("a://2", b"y")
 
     for function in (later, lines, several):
         site.rpc.add_resource(f"a://{function.__name__}", function)
-    assert contents(read(site, "a://later"))[0]["text"] == "later"
-    assert contents(read(site, "a://lines")) == [{"uri": "a://lines", "mimeType": "text/plain", "text": "a\nb\n"}]
-    assert [each["uri"] for each in contents(read(site, "a://several"))] == ["a://1", "a://2"]
+    assert contents(read(site, "a://later", version))[0]["text"] == "later"
+    whole = {"uri": "a://lines", "mimeType": "text/plain", "text": "a\nb\n"}
+    assert contents(read(site, "a://lines", version)) == [whole]
+    assert [each["uri"] for each in contents(read(site, "a://several", version))] == ["a://1", "a://2"]
 
 
 @pytest.mark.parametrize("version", [MODERN, LEGACY[0]])
