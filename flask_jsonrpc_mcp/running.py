@@ -127,7 +127,7 @@ def _announced(call: RunningCall, number: int, item: Any) -> Any:
 
 
 def _in_words(item: Any) -> str | None:
-    """Show an item on one line, if it has a form by itself: content blocks, and what ``output`` dumps, have none yet."""
+    """Show an item on one line, if it has a form by itself: what ``output`` will dump has none yet."""
     try:
         return one_line(item if isinstance(item, str) else write(to_plain(item)).decode())
     except (TypeError, ValueError):
