@@ -140,13 +140,8 @@ class Authenticator:
         )
 
     def identify_by_name(self, name: str) -> Caller | None:
-        """Be a user without their credentials, as whoever runs the app may; ``None`` when there is no such user.
-
-        :raises LookupError: when the app has not said how users are found.
-        """
-        if self.user_loader is None:
-            raise LookupError("nothing finds users by their name; register a function with @rpc.user_loader")
-        user = this_app().ensure_sync(self.user_loader)(name)
+        """Be a user without their credentials, as whoever runs the app may; ``None`` when there is no such user."""
+        user = None if self.user_loader is None else this_app().ensure_sync(self.user_loader)(name)
         if user is None or user is False:
             return None
         auth = next((auth for auth in self.auths if auth.get_user_roles_callback is not None), None)

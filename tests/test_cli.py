@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from click.testing import Result
-from flask import Flask
+from flask import Flask, abort
 
 from flask_jsonrpc_mcp import McpBlueprint, mcp_tool
 from flask_jsonrpc_mcp.cli import mcp
@@ -319,8 +319,9 @@ class TestCall:
         run(app, "call", "stays.cancel", "id=7")
         assert ended == [None]
 
-    def test_says_when_the_app_itself_answers_before_a_method_can(self, app: Flask) -> None:
-        app.before_request(lambda: ("not today", 503))
+    @pytest.mark.parametrize("answer", [lambda: ("not today", 503), lambda: abort(503)])
+    def test_says_when_the_app_itself_answers_before_a_method_can(self, app: Flask, answer: Any) -> None:
+        app.before_request(answer)
         ran = run(app, "call", "text")
         assert ran.exit_code == 1
         assert "A before_request function of the app answered by itself, with 503" in ran.stderr
@@ -402,7 +403,7 @@ class TestWho:
 
     def test_without_a_user_loader_there_is_a_hint(self) -> None:
         assert refusal(make_app(McpBlueprint()), "list", "--user", "ada") == (
-            "--user cannot be used: nothing finds users by their name; register a function with @rpc.user_loader"
+            "--user needs to know how users are found; register a function with @rpc.user_loader"
         )
 
     def test_a_permission_that_no_method_needs_is_pointed_out(self, app: Flask) -> None:

@@ -6,14 +6,11 @@ check of ``Host``. A page of another site sends its ``Origin``, and the browser 
 
 from __future__ import annotations
 
-import functools
-import ipaddress
-
 from flask import Request, Response
 from werkzeug.sansio.utils import host_is_trusted
 
 from ..errors import Forbidden
-from ..origins import read_origin
+from ..origins import is_loopback, read_origin
 from ..serving import header, this_app, this_request
 from ..settings import PREFIX, setting
 
@@ -71,18 +68,6 @@ def _check_host(request: Request) -> None:
             "Host not allowed: a request from this machine must name it as localhost."
             f" Behind a proxy, use werkzeug's ProxyFix or list the names of the site in {PREFIX}ALLOWED_HOSTS"
         )
-
-
-@functools.lru_cache(maxsize=256)
-def is_loopback(name: str) -> bool:
-    if name.lower() == "localhost" or name.lower().endswith(".localhost"):
-        return True
-    try:
-        address = ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    # A socket for both kinds of addresses shows an IPv4 peer as ::ffff:127.0.0.1.
-    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
 
 
 def _is_own_origin(origin: str, request: Request) -> bool:
