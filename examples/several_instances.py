@@ -1,8 +1,10 @@
 r"""Several servers as one: any request may go to any of them, because they share a key and a Redis.
 
     $ redis-server --port 6379 --bind 127.0.0.1 --save ''
-    $ SECRET_KEY=shared REDIS_URL=redis://127.0.0.1:6379 gunicorn --threads 8 -b 127.0.0.1:8001 several_instances:app
-    $ SECRET_KEY=shared REDIS_URL=redis://127.0.0.1:6379 gunicorn --threads 8 -b 127.0.0.1:8002 several_instances:app
+    $ SECRET_KEY=shared REDIS_URL=redis://127.0.0.1:6379 \
+        gunicorn --threads 8 --no-control-socket --bind 127.0.0.1:8001 several_instances:app
+    $ SECRET_KEY=shared REDIS_URL=redis://127.0.0.1:6379 \
+        gunicorn --threads 8 --no-control-socket --bind 127.0.0.1:8002 several_instances:app
 
 A client from before 2026-07-28 is welcomed by one of them and gets a session id. That is a token which every server
 with the same key can check, so its next request may go to the other one:

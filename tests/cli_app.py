@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from flask import Flask, g, request
 from flask_httpauth import HTTPBasicAuth
 
-from flask_jsonrpc_mcp import ImageContent, McpBlueprint, RpcError, TextContent, ToolResult, mcp_tool
+from flask_jsonrpc_mcp import ImageContent, McpBlueprint, RpcError, TextContent, ToolResult, current_call, mcp_tool
 
 from .conftest import PERMISSIONS, make_auth
 
@@ -77,6 +77,47 @@ def make_blueprint(auth: HTTPBasicAuth | None = None) -> McpBlueprint:
     def text() -> str:
         """Say something in another colour."""
         return "first\n\x1b[31msecond"
+
+    @rpc.method("count")
+    @mcp_tool
+    def count() -> int:
+        """Count to two, aloud."""
+        for number in (1, 2):
+            current_call.progress(number, 2, f"at {number}")
+        current_call.log("warning", "that was all", logger="counter")
+        current_call.progress(3)
+        return 2
+
+    @rpc.method("delete")
+    @mcp_tool(confirm="Delete {id}?")
+    def delete(id: int) -> str:
+        """Delete something."""
+        return f"{id} deleted"
+
+    @rpc.method("greet")
+    @mcp_tool
+    def greet() -> str:
+        """Ask for a name, and greet."""
+        answer = current_call.elicit("Who are you?", {"name": str, "age": int, "title": str | None})
+        return f"Hello {answer.content}" if answer.accepted else answer.action
+
+    @rpc.method("sign")
+    @mcp_tool
+    def sign() -> str:
+        """Let someone sign in elsewhere."""
+        return current_call.elicit_url("Sign in", "https://site.example/sign-in").action
+
+    @rpc.method("where")
+    @mcp_tool
+    def where() -> list[str]:
+        """Tell where the caller works."""
+        return [root.uri for root in current_call.roots()]
+
+    @rpc.method("think")
+    @mcp_tool
+    def think() -> str:
+        """Ask the model of the caller."""
+        return current_call.sample("Why?").text
 
     return rpc
 

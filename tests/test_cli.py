@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from click.testing import Result
-from flask import Flask
+from flask import Flask, abort
 
 from flask_jsonrpc_mcp import McpBlueprint, mcp_tool
 from flask_jsonrpc_mcp.cli import mcp
@@ -25,6 +25,19 @@ from .cli_app import create_app
 from .conftest import make_app
 from .servers import ROOT
 
+TOOLS = [
+    "stays.find",
+    "stays.cancel",
+    "broken",
+    "picture",
+    "text",
+    "count",
+    "delete",
+    "greet",
+    "sign",
+    "where",
+    "think",
+]
 FLASK = [sys.executable, "-m", "flask", "--app", "tests.cli_app"]
 
 
@@ -51,15 +64,19 @@ def refusal(app: Flask, *arguments: str) -> str:
     return ran.stderr.rpartition("Error: ")[2].strip()
 
 
-def in_terminal(*arguments: str, columns: int = 100, **env: str) -> str:
-    """Run a command as someone does who sits before a terminal."""
+def in_terminal(*arguments: str, typed: str = "", columns: int = 100, **env: str) -> str:
+    """Run a command as someone does who sits before a terminal, and types."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    attributes = termios.tcgetattr(theirs)
+    attributes[3] &= ~termios.ECHO  # it would come before or after the question, as the machine pleases
+    termios.tcsetattr(theirs, termios.TCSANOW, attributes)
     environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES", "NO_COLOR")}
     process = subprocess.Popen(
         [*FLASK, "mcp", *arguments], cwd=ROOT, env={**environment, **env}, stdin=theirs, stdout=theirs, stderr=theirs
     )
     os.close(theirs)
+    os.write(ours, typed.encode())
     output = b""
     with os.fdopen(ours, "rb", buffering=0) as screen:
         while True:
@@ -95,7 +112,7 @@ def test_every_command_is_a_command_of_flask() -> None:
 class TestList:
     def test_shows_the_tools_as_json_when_nobody_looks(self, app: Flask) -> None:
         tools = answer(app, "list")
-        assert [tool["name"] for tool in tools] == ["stays.find", "stays.cancel", "broken", "picture", "text"]
+        assert [tool["name"] for tool in tools] == TOOLS
         assert tools[1] == {
             "name": "stays.cancel",
             "description": "Cancel a stay.",
@@ -268,7 +285,7 @@ class TestCall:
     ) -> None:
         ran = run(app, "call", "broken")
         assert ran.exit_code == 1
-        assert "broken failed unexpectedly; the log has the reason under id " in ran.stderr
+        assert "broken failed: see the log for id " in ran.stderr
         assert "say who with --user NAME" in ran.stderr
         assert "the reason" in caplog.text
 
@@ -302,8 +319,9 @@ class TestCall:
         run(app, "call", "stays.cancel", "id=7")
         assert ended == [None]
 
-    def test_says_when_the_app_itself_answers_before_a_method_can(self, app: Flask) -> None:
-        app.before_request(lambda: ("not today", 503))
+    @pytest.mark.parametrize("answer", [lambda: ("not today", 503), lambda: abort(503)])
+    def test_says_when_the_app_itself_answers_before_a_method_can(self, app: Flask, answer: Any) -> None:
+        app.before_request(answer)
         ran = run(app, "call", "text")
         assert ran.exit_code == 1
         assert "A before_request function of the app answered by itself, with 503" in ran.stderr
@@ -323,13 +341,69 @@ class TestCall:
         assert answer(app, "call", "stays_find", "place=Rome")["place"] == "Rome"
 
 
+class TestTalking:
+    """What a method says and asks while it runs, at a real terminal."""
+
+    def test_progress_and_messages_are_shown_and_taken_away(self) -> None:
+        shown = in_terminal("call", "count", columns=60)
+        assert shown == (
+            "\r\x1b[K[##########..........]  1 of 2  at 1"
+            "\r\x1b[K[####################]  2 of 2  at 2"
+            "\r\x1b[Kwarning: counter: that was all\n"
+            "\r\x1b[K3\r\x1b[K2\n"
+        )
+
+    def test_a_log_is_not_spoiled_by_progress(self, app: Flask) -> None:
+        ran = run(app, "call", "count")
+        assert (ran.stdout, ran.stderr) == ("2\n", "warning: counter: that was all\n")
+
+    def test_a_confirmation_is_asked_for(self) -> None:
+        assert in_terminal("call", "delete", "id=7", typed="y\n").endswith("Delete 7? [y/N]: 7 deleted\n")
+        assert "did not agree" in in_terminal("call", "delete", "id=7", typed="n\n")
+        assert in_terminal("call", "delete", "id=7", "--no-input") == "7 deleted\n"
+
+    def test_a_form_is_filled_in_until_it_fits(self) -> None:
+        shown = in_terminal("call", "greet", typed="Ada\nold\n\nAda\n36\n\n")
+        assert "Who are you? (Ctrl-C to leave it)\nname, string: age, integer: " in shown
+        assert "/age: must be of type integer" in shown
+        assert shown.endswith("Hello {'name': 'Ada', 'age': 36}\n")
+
+    def test_a_form_can_be_left(self) -> None:
+        """By Ctrl-D here, which stays in the terminal until someone reads it; Ctrl-C is at once."""
+        assert in_terminal("call", "greet", typed="\x04").endswith("cancel\n")
+
+    def test_a_page_is_shown(self) -> None:
+        shown = in_terminal("call", "sign", typed="y\n")
+        assert "Sign in\nhttps://site.example/sign-in\n" in shown
+        assert shown.endswith("accept\n")
+
+    def test_without_a_terminal_nobody_is_asked(self, app: Flask) -> None:
+        assert answer(app, "call", "delete", "id=7") == "7 deleted"
+        ran = run(app, "call", "greet")
+        assert ran.exit_code == 1
+        assert "call it in a terminal, without --no-input" in ran.stderr
+
+    def test_the_folder_of_the_caller_is_the_current_one(
+        self, app: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        assert answer(app, "call", "where") == [tmp_path.as_uri()]
+
+    def test_there_is_no_model_to_ask(self, app: Flask) -> None:
+        ran = run(app, "call", "think")
+        assert (ran.exit_code, ran.stderr) == (
+            1,
+            "think failed: This needs an MCP client that can do what it asks for: sampling\n",
+        )
+
+
 class TestWho:
     def test_an_unknown_user_is_refused(self, app: Flask) -> None:
         assert refusal(app, "list", "--user", "nobody") == "There is no user 'nobody'"
 
     def test_without_a_user_loader_there_is_a_hint(self) -> None:
         assert refusal(make_app(McpBlueprint()), "list", "--user", "ada") == (
-            "--user cannot be used: nothing finds users by their name; register a function with @rpc.user_loader"
+            "--user needs to know how users are found; register a function with @rpc.user_loader"
         )
 
     def test_a_permission_that_no_method_needs_is_pointed_out(self, app: Flask) -> None:

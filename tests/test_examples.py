@@ -48,11 +48,15 @@ class Step:
 
     @property
     def settings(self) -> dict[str, str]:
-        return {read[1]: read[2] for word in shlex.split(self.command) if (read := _SETTING.fullmatch(word))}
+        return {read[1]: read[2] for word in self._split() if (read := _SETTING.fullmatch(word))}
 
     @property
     def words(self) -> list[str]:
-        return [word for word in shlex.split(self.command) if not _SETTING.fullmatch(word)]
+        return [word for word in self._split() if not _SETTING.fullmatch(word)]
+
+    def _split(self) -> list[str]:
+        # A shell takes a line break after a backslash away; shlex keeps it.
+        return shlex.split(self.command.replace("\\\n", " "))
 
     @property
     def is_server(self) -> bool:
@@ -148,6 +152,7 @@ def login_site() -> Flask:
 
 
 def test_pages_and_tools_of_a_site_share_what_they_do(login_site: Flask) -> None:
+    assert_tools_valid(login_site)
     page = login_site.test_client()
     page.post("/login", data={"username": "ada", "password": "lovelace"})
     page.post("/notes", data={"text": "by page"})

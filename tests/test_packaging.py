@@ -72,7 +72,7 @@ def test_the_package_works_without_its_extras(wheel: Path, tmp_path: Path) -> No
     """What is not installed is hidden here; an async method must say at import what it needs."""
     script = f"""
 import sys
-sys.modules.update(dict.fromkeys(["asgiref", "gunicorn", "sqlalchemy"]))
+sys.modules.update(dict.fromkeys(["asgiref", "gunicorn", "jsonschema_rs", "orjson", "sqlalchemy"]))
 
 import {PACKAGE}
 print({PACKAGE}.__file__)

@@ -398,7 +398,7 @@ def test_a_failing_test_of_a_project_shows_where_the_method_failed(project: pyte
         [
             "*return a // b + b",
             "E *ZeroDivisionError*",
-            "*add failed on mcp 2026-07-28: execution_error (-32603, HTTP 200)",
+            "E *flask_jsonrpc_mcp.testing.CallFailed: add failed on mcp 2026-07-28: execution_error (-32603, HTTP 200)",
             "*called with {'a': 4, 'b': 0}",
             "*because of ZeroDivisionError: *",
         ]
@@ -428,9 +428,9 @@ def test_the_tests_that_the_readme_shows_pass_and_test_something(
     )
     pytester.makepyfile(shown)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=4)
+    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=7)
     pytester.makepyfile(shown.replace("articles.create", "articles.delete"))
-    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=2, failed=2)
+    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=5, failed=2)
 
 
 def test_the_plugin_imports_nothing_of_ours_until_it_is_used(project: pytest.Pytester) -> None:

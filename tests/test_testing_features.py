@@ -130,6 +130,13 @@ def test_a_question_that_the_test_did_not_expect_fails_it(client: McpTestClient)
     assert (error.slug, error.advice) == ("input_required", f"answer it: answers={{{key!r}: ...}}")
 
 
+def test_an_answer_that_does_not_fit_fails_the_test_with_the_form(client: McpTestClient) -> None:
+    error = client.call("book", {"nights": 2}, answers={"person": {"name": "Ada", "age": "old"}, "advice": "?"}).error
+    assert error.slug == "input_required"
+    assert str(error.advice).startswith("the answer to 'person' does not fit this form: {")
+    assert "'age'" in str(error.advice)
+
+
 def test_a_client_that_cannot_be_asked_is_told_so(app: Flask) -> None:
     plain = McpTestClient(app, capabilities={})
     for client in (plain, plain.over("mcp", version=LEGACY[0]), plain.over("rest"), plain.over("jsonrpc")):

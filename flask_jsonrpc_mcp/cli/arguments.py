@@ -37,6 +37,11 @@ def read_arguments(pairs: Iterable[str], whole: str | None, schema: Mapping[str,
     return arguments
 
 
+def read_value(text: str, schema: Any, root: Mapping[str, Any]) -> Any:
+    """Make of a text what a schema wants, if that can be."""
+    return _typed(text, _types(schema, root))
+
+
 def unread(arguments: Any, schema: Any, root: Mapping[str, Any], key: str = "") -> list[str]:
     """List the keys whose value is still a text where the schema wants an array or an object."""
     if isinstance(arguments, str):
@@ -73,7 +78,7 @@ def _put(arguments: dict[str, Any], key: str, text: str, root: Mapping[str, Any]
         arguments, schema = inner, _member(schema, step, root)
     if steps[-1] in arguments:
         raise click.UsageError(f"{key} is given twice; write an array as JSON: {key}='[1, 2]'")
-    arguments[steps[-1]] = _typed(text, _types(_member(schema, steps[-1], root), root))
+    arguments[steps[-1]] = read_value(text, _member(schema, steps[-1], root), root)
 
 
 def _typed(text: str, types: frozenset[str]) -> Any:

@@ -9,13 +9,15 @@ from typing import Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
-from flask import Flask, current_app
+from flask import Flask
 from flask.cli import ScriptInfo
+from werkzeug.exceptions import HTTPException
 
 from ..access import LOCAL, Caller
 from ..core import Core
 from ..faces.discovery import EXTENSION
 from ..local_requests import local_request
+from ..serving import this_app
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -54,15 +56,22 @@ def caller_options(command: F) -> F:
 @contextmanager
 def session(blueprint: str | None, user: str | None, as_permissions: str | None) -> Iterator[Session]:
     """Be a caller inside a request of the app: a developer, who may do everything, unless the options say otherwise."""
-    app: Flask = current_app._get_current_object()  # type: ignore[attr-defined]
+    app = this_app()
     name, core = find_blueprint(app, blueprint)
     with local_request(app, path=mcp_path(app, name) or "/"):
-        # What the app does before each request, such as opening its database, it does here too.
-        answer = app.preprocess_request()
-        if answer is not None:
-            status = app.make_response(answer).status
-            raise click.ClickException(f"A before_request function of the app answered by itself, with {status}")
+        _prepare_request(app)
         yield Session(core, _caller(core, user, as_permissions))
+
+
+def _prepare_request(app: Flask) -> None:
+    """Do what the app does before each request, such as opening its database."""
+    try:
+        answer = app.preprocess_request()
+    except HTTPException as refusal:
+        answer = refusal.get_response()
+    if answer is not None:
+        status = app.make_response(answer).status
+        raise click.ClickException(f"A before_request function of the app answered by itself, with {status}")
 
 
 def find_blueprint(app: Flask, name: str | None) -> tuple[str, Core]:
@@ -119,10 +128,9 @@ def _caller(core: Core, user: str | None, as_permissions: str | None) -> Caller:
 
 
 def _user(core: Core, name: str) -> Caller:
-    try:
-        caller = core.authenticator.identify_by_name(name)
-    except LookupError as error:
-        raise click.UsageError(f"--user cannot be used: {error}") from error
+    if core.authenticator.user_loader is None:
+        raise click.UsageError("--user needs to know how users are found; register a function with @rpc.user_loader")
+    caller = core.authenticator.identify_by_name(name)
     if caller is None:
         raise click.UsageError(f"There is no user {name!r}")
     return caller

@@ -6,9 +6,10 @@ import re
 from pathlib import Path
 
 import click
-from flask import Flask, current_app
+from flask import Flask
 from flask.cli import ScriptInfo, with_appcontext
 
+from ..serving import this_app
 from ..settings import server_name
 from .callers import blueprint_option, find_blueprint, mcp_path
 from .snippets import (
@@ -51,7 +52,7 @@ def print_config(
     CLIENT is claude-code, claude-desktop, inspector or vscode. The snippet goes to stdout, and what to do with it to
     stderr. No secret is in it: say which environment variables hold them.
     """
-    app: Flask = current_app._get_current_object()  # type: ignore[attr-defined]
+    app = this_app()
     site = _site(app, blueprint, url)
     server = Server(
         name or server_name(),

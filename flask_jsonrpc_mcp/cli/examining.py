@@ -7,12 +7,13 @@ from itertools import groupby
 
 import click
 from click.shell_completion import CompletionItem
-from flask import Flask, current_app
+from flask import Flask
 from flask.cli import with_appcontext
 
 from ..doctor import Finding, examine
 from ..doctor.examining import SLUGS
 from ..doctor.findings import ERROR
+from ..serving import this_app
 from ..settings import PREFIX
 from .callers import blueprints_of
 from .terminal import echo_json, echo_paragraph, json_option, wants_json
@@ -42,7 +43,7 @@ def run_doctor(ignore: tuple[str, ...], show_all: bool, json_output: bool | None
     It looks at tools, settings and the server's configuration, and tries to sign in with a few passwords that everyone
     knows. The exit code is 1 when there are findings.
     """
-    app: Flask = current_app._get_current_object()  # type: ignore[attr-defined]
+    app = this_app()
     if not blueprints_of(app):
         raise click.UsageError("This app has no McpBlueprint; register one with app.register_blueprint(rpc)")
     ignored = [*([] if show_all else app.config[PREFIX + "DOCTOR_IGNORE"]), *ignore]

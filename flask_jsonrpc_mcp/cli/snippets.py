@@ -105,7 +105,7 @@ def claude_desktop_bridge(server: Server) -> Snippet:
     if server.header_variables:
         raise ValueError("the bridge sends no headers of your own; use --token-env")
     entry: dict[str, Any] = {"command": _program("flask-jsonrpc-mcp"), "args": ["bridge", server.site]}
-    notes = [f"{CONFIG_FILE}."]
+    notes = [f"{CONFIG_FILE}.", "The bridge needs the extra: pip install 'flask-jsonrpc-mcp[bridge]'"]
     if server.token_variable is not None:
         entry["env"] = {"MCP_BRIDGE_TOKEN": f"(the value of {server.token_variable})"}
         notes.append("Put the token in by hand: Claude Desktop does not read the variables of your shell.")

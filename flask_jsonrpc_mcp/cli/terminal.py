@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 import unicodedata
@@ -18,6 +19,8 @@ GAP = 2
 LEAST, LEAST_PROSE = 16, 44
 NARROW = 72
 """Below so many columns a table would be all breaks; its cells are put below each other."""
+
+_CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,11 @@ def echo_paragraph(text: str, *, indent: int = 0, **style: Any) -> None:
     for paragraph in text.splitlines() or [""]:
         for line in wrap(paragraph, terminal_width() - indent):
             click.echo((" " * indent + click.style(line, **style)).rstrip())
+
+
+def printable(text: str) -> str:
+    """Show control characters instead of obeying them: what a tool says may be anyone's text."""
+    return _CONTROL_CHARACTERS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def terminal_width() -> int:

@@ -10,8 +10,9 @@ from typing import Any
 from flask import Flask
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-from ..faces.browser_guard import host_name, is_loopback
+from ..faces.browser_guard import host_name
 from ..methods import Method
+from ..origins import is_loopback
 from ..schema.reading import innermost, is_generator
 from ..settings import GET_ALL, PREFIX
 from .findings import ERROR, WARNING, AppCheck, BlueprintCheck, Place

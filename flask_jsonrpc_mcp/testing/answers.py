@@ -32,6 +32,14 @@ def describe_question(key: str, question: Question) -> str:
     return f"{key!r} ({question['method']}{f': {said}' if said else ''})"
 
 
+def advise(answers: Answers, key: str, question: Question) -> str:
+    """Say what to do about a question that was not answered, or not as it wants to be."""
+    if callable(answers) or (answers or {}).get(key) is None:
+        return f"answer it: answers={{{key!r}: ...}}"
+    form = question.get("params", {}).get("requestedSchema")
+    return f"the answer to {key!r} does not fit" + (f" this form: {form}" if form else "")
+
+
 def _spell_elicitation(answer: Any) -> dict[str, Any]:
     if isinstance(answer, str):
         if answer not in ACTIONS:

@@ -44,16 +44,21 @@ class Conversation:
         elif message["method"] == "notifications/message":
             self.reports.log.append(LogMessage(params["level"], params.get("data"), params.get("logger")))
 
-    def next_key(self) -> str:
-        """Name the next question of a version that has no keys: answers are meant in the order of the questions."""
-        keys = [] if callable(self.answers) or self.answers is None else list(self.answers)
+    def key_of(self, question: Question) -> str:
+        """Name a question of a version that has no keys: answers are meant in the order of the questions."""
+        asked_before = next((key for key, asked in self.questions.items() if asked == question), None)
+        if asked_before is not None:
+            return asked_before
+        keys = [] if callable(self.answers) else list(self.answers or {})
         number = len(self.questions)
         return keys[number] if number < len(keys) else f"question-{number + 1}"
 
     def answer(self, key: str, question: Question) -> dict[str, Any] | None:
         """Answer what the method asks, if the test says how."""
+        # What is asked again was not answered as it should be, and would be asked for ever.
+        again = self.questions.get(key) == question and not callable(self.answers)
         self.questions[key] = question
-        answer = find_answer(self.answers, key, question)
+        answer = None if again else find_answer(self.answers, key, question)
         if answer is None:
             self.unanswered[key] = question
         return answer
@@ -160,7 +165,7 @@ class Legacy:
     def _respond(self, asked: Message, conversation: Conversation) -> None:
         response: Message = {"jsonrpc": "2.0", "id": asked["id"]}
         question = {name: value for name, value in asked.items() if name in ("method", "params")}
-        answer = conversation.answer(conversation.next_key(), question)
+        answer = conversation.answer(conversation.key_of(question), question)
         if answer is None:
             response["error"] = {"code": -1, "message": "The test has no answer to this"}
         else:

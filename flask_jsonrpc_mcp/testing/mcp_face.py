@@ -10,9 +10,9 @@ from typing import Any
 
 from ..errors import RpcError
 from ..mcp.protocol import MODERN, has_structured_content
-from ..mcp.spelling import as_text, wraps
+from ..mcp.spelling import as_text
 from ..methods import Method
-from .answers import Answers, describe_question
+from .answers import Answers, advise, describe_question
 from .eras import Conversation, Era, Legacy, Modern, mirrored_arguments
 from .failures import INPUT_REQUIRED, read_failure
 from .plain_faces import find_described
@@ -132,8 +132,7 @@ def _whole(result: Message) -> tuple[Any, Content]:
 
 def _unanswered(conversation: Conversation) -> Failure:
     asked = ", ".join(describe_question(key, question) for key, question in conversation.unanswered.items())
-    keys = ", ".join(f"{key!r}: ..." for key in conversation.unanswered)
-    advice = f"answer it: answers={{{keys}}}"
+    advice = "; ".join(advise(conversation.answers, key, asked) for key, asked in conversation.unanswered.items())
     return Failure(RpcError.code, INPUT_REQUIRED, f"It asks for {asked}", advice=advice)
 
 
@@ -142,7 +141,7 @@ def _tool_value(result: Message, method: Method | None, version: str) -> Any:
     content = result["content"]
     if "structuredContent" in result:
         structured = result["structuredContent"]
-        wrapped = version != MODERN and _is_wrapped(structured, content, method, version)
+        wrapped = version != MODERN and _is_wrapped(structured, content, method)
         return structured["result"] if wrapped else structured
     if has_structured_content(version) or [block["type"] for block in content] != ["text"]:
         return content
@@ -156,10 +155,10 @@ def _tool_value(result: Message, method: Method | None, version: str) -> Any:
         return text
 
 
-def _is_wrapped(structured: Message, content: Content, method: Method | None, version: str) -> bool:
+def _is_wrapped(structured: Message, content: Content, method: Method | None) -> bool:
     """Tell a value inside of an object from an object that looks like it."""
     if method is not None and method.output is not None:
-        return wraps(method, version)
+        return bool(method.output.schema.get("type") != "object")
     return set(structured) == {"result"} and content[0].get("text") == as_text(structured["result"])
 
 

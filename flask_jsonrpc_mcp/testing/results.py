@@ -73,6 +73,9 @@ class CallFailed(AssertionError):
     :param failure: Why.
     """
 
+    # Where one imports it from; pytest prints this before every failure.
+    __module__ = __name__.rpartition(".")[0]
+
     def __init__(self, text: str, failure: Failure) -> None:
         super().__init__(text)
         self.failure = failure
@@ -89,6 +92,8 @@ class Result:
     :param questions: What the method asked, by key, as the server sent it; on MCP only.
     :param status: The HTTP status of the answer, and its ``headers``.
     :param reply: The whole answer as JSON, in the words of its face.
+    :param reports: What the method said while it ran, if someone listened; see :attr:`progress` and :attr:`log`.
+    :param outcome: What it gave, or its failure; see :attr:`value` and :attr:`error`.
     """
 
     name: str
@@ -159,7 +164,8 @@ class Result:
         """What a model reads: the texts of the content, or what the caller was told of the failure."""
         if isinstance(self.outcome, Failure):
             return self.outcome.message
-        return "\n".join(block[TEXT] for block in self.content if TEXT in block)
+        parts = (block.get("resource", block) for block in self.content)
+        return "\n".join(part[TEXT] for part in parts if TEXT in part)
 
     def __repr__(self) -> str:
         if isinstance(self.outcome, Failure):
