@@ -104,12 +104,14 @@ class Result:
     :param content: Content blocks, when the method returned some.
     :param meta: What the client gets beside it.
     :param schema: What the value keeps to, when the method declares it.
+    :param max_age: For how many seconds the client may keep it.
     """
 
     value: Any
     content: list[dict[str, Any]] | None = None
     meta: Mapping[str, Any] | None = None
     schema: Mapping[str, Any] | None = None
+    max_age: int = 0
 
     @property
     def plain(self) -> Any:
@@ -124,6 +126,7 @@ class RunningCall:
         self.call = call
         self._reported = -math.inf
         self._questions = 0
+        self._digests: dict[str, str] = {}
 
     @property
     def cancelled(self) -> bool:
@@ -199,12 +202,16 @@ class RunningCall:
 
         :param vouched: Answers count only where it is certain that these very questions were put.
         :raises InputNeeded: with the questions that have no answer yet.
+        :raises ValueError: when a key is that of another question; its answer would take the place of this one's.
         """
         missing = {question.feature for question in questions.values()} - self.call.capabilities
         if missing:
             raise MissingCapability(missing)
         answers, open_questions = {}, {}
         for key, question in questions.items():
+            digest = question.digest
+            if self._digests.setdefault(key, digest) != digest:
+                raise ValueError(f"the key {key!r} is that of another question; give each a key of its own")
             try:
                 answers[key] = self.call.answers.to(key, question, vouched=vouched)
             except UnusableAnswer:
