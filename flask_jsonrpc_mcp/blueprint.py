@@ -20,6 +20,7 @@ from .core import Core
 from .declarations import checked_permissions
 from .dispatcher import Dispatcher
 from .faces import discovery, jsonrpc, mcp, rest
+from .faces.explorer import ROUTES as EXPLORER_ROUTES
 from .faces.routes import Route
 from .methods import MethodOptions, make_method
 from .rate_limits import RateLimits
@@ -53,6 +54,7 @@ class McpBlueprint(Blueprint):
     :param auth: A Flask-HTTPAuth object: Basic, Token, Digest or Multi. Without one every caller is anonymous.
     :param require_auth: Refuse anonymous callers everywhere but under ``/.well-known/``.
     :param discover_access: Permissions it takes to list and describe tools.
+    :param explorer: Serve a page on which people try the tools, at ``/mcp/explorer``.
     :param limiter: The app's Flask-Limiter object, for rate limits.
     :param rate_limit: How many calls one caller may make, such as ``"100/minute"``; needs a limiter.
     :param options: Everything else a :class:`flask.Blueprint` takes, such as ``url_prefix``.
@@ -66,6 +68,7 @@ class McpBlueprint(Blueprint):
         auth: HTTPAuth | MultiAuth | None = None,
         require_auth: bool = False,
         discover_access: Iterable[str] = (),
+        explorer: bool = True,
         limiter: Limiter | None = None,
         rate_limit: str | None = None,
         **options: Any,
@@ -84,7 +87,8 @@ class McpBlueprint(Blueprint):
             require_auth=require_auth,
             discover_access=checked_permissions("discover_access", discover_access),
         )
-        for route in ROUTES:
+        self._routes = (*ROUTES, *EXPLORER_ROUTES) if explorer else ROUTES
+        for route in self._routes:
             self.add_url_rule(
                 route.path,
                 route.endpoint,
@@ -143,7 +147,7 @@ class McpBlueprint(Blueprint):
             self.core.registry.use_aliases()
         blueprints: dict[str, Core] = app.extensions.setdefault(discovery.EXTENSION, {})
         blueprints[name] = self.core
-        endpoints = {f"{name}.{route.endpoint}" for route in ROUTES}
+        endpoints = {f"{name}.{route.endpoint}" for route in self._routes}
         well_known = discovery.WELL_KNOWN
         if well_known.endpoint not in app.view_functions:
             app.add_url_rule(

@@ -13,6 +13,7 @@ from ..core import Core
 from ..mcp.protocol import VERSIONS
 from ..settings import server_name, setting
 from ..strict_json import write
+from . import explorer
 from .browser_guard import host_name
 from .responses import json_response, make_page, page_response, spell_error
 from .routes import Route
@@ -66,6 +67,8 @@ def _describe_blueprint(name: str, core: Core) -> dict[str, Any] | None:
         "invoke": "invoke_tool",
         "serverCard": "server_card",
     }
+    if f"{name}.{explorer.ENDPOINT}" in current_app.view_functions:
+        endpoints["explorer"] = explorer.ENDPOINT
     try:
         urls = {role: url_for(f"{name}.{endpoint}", _external=True) for role, endpoint in endpoints.items()}
     except BuildError:

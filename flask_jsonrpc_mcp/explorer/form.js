@@ -1,0 +1,149 @@
+// A form made from a schema: labelled fields, and one piece of JSON for those who would rather write it.
+
+// A field: its label, what is said about it, its control, and what is wrong with it.
+function makeField(options) {
+  const { schema, root, required, inRow, prefill } = options;
+  const look = lookAt(schema, root);
+  const { rules, nullable } = look;
+  const group = isGroup(look);
+  const id = newId();
+  const hintId = newId();
+  const errorId = newId();
+  const hints = inRow ? [] : ruleWords(schema, root).filter((text) => !text.startsWith("default") && !look.choices);
+  if (!inRow && rules.format === "date-time") hints.push("in your time zone, sent as UTC");
+  const described = { "aria-describedby": `${hintId} ${errorId}`, ...(required && !group && { "aria-required": "true" }) };
+  const control = makeControl(look, { ...options, id, described });
+  const error = make("p", { class: "error", id: errorId, hidden: true });
+
+  const label = make("span", { class: "name" }, rules.title ?? options.name);
+  const title = [label,
+    rules.title && !inRow && make("code", { class: "key" }, options.name),
+    make("span", { class: "type" }, typeWords(schema, root)),
+    required && !inRow && make("span", { class: "required" }, "required")];
+  const nullBox = nullable && make("input", { type: "checkbox", "aria-label": `${options.name}: send null`, onchange: disable });
+  const notes = make("div", { id: hintId, class: "notes" },
+    rules.description && !inRow && make("p", { class: "description" }, rules.description),
+    hints.length > 0 && make("p", { class: "hint" }, hints.join(" · ")));
+  const content = [notes,
+    make("div", { class: "control" }, control.element, nullBox && make("label", { class: "box null" }, nullBox, "null")), error];
+  const element = group
+    ? make("fieldset", { class: `field ${inRow ? "in-row" : ""}` }, make("legend", {}, title), content)
+    : make("div", { class: `field ${inRow ? "in-row" : ""}` }, make("label", { for: id, class: "title" }, title), content);
+
+  function disable() {
+    for (const input of control.element.matches("input, select, textarea") ? [control.element] : control.element.querySelectorAll("input, select, textarea, button")) {
+      input.disabled = nullBox.checked;
+    }
+  }
+  const field = {
+    element,
+    read(problems) {
+      return nullBox && nullBox.checked ? null : control.read(problems, field);
+    },
+    write(value) {
+      if (nullBox) {
+        nullBox.checked = value === null;
+        disable();
+      }
+      return value === null && nullable ? true : control.write(value);
+    },
+    // The field that a path leads to, or the nearest one on the way.
+    find: ([step, ...rest]) => (step === undefined ? field : control.child?.(step)?.find(rest) ?? field),
+    focus: () => element.querySelector("input:not([disabled]), select, textarea, button")?.focus(),
+    rename: (name) => (label.textContent = rules.title ?? name),
+    report(message) {
+      error.textContent = error.hidden ? message : `${error.textContent}; ${message}`;
+      error.hidden = false;
+      element.classList.add("wrong");
+      element.querySelector("input, select, textarea")?.setAttribute("aria-invalid", "true");
+    },
+  };
+  if (prefill && rules.default !== undefined) field.write(rules.default);
+  return field;
+}
+
+// The form of a schema of an object.
+function makeForm(schema, { prefill = false } = {}) {
+  const { rules } = lookAt(schema, schema);
+  const fits = isObject(rules.properties) || !rules.type || rules.type === "object";
+  const shape = fits ? { ...rules, properties: rules.properties ?? {} } : rules;
+  const element = make("div", { class: "form" });
+  let fields = null;
+  let json = null;
+
+  function newFields() {
+    return objectControl(shape, { root: schema, required: true, prefill, described: {}, name: "" });
+  }
+  function showFields(value) {
+    const made = newFields();
+    if (value !== undefined && !(made.write(value) && compactJson(made.read([])) === compactJson(value))) return false;
+    fields = made;
+    json = null;
+    const nothing = Object.keys(shape.properties).length === 0 && make("p", { class: "muted" }, "Takes no arguments.");
+    element.replaceChildren(nothing || fields.element);
+    return true;
+  }
+  function showJson(value) {
+    const area = make("textarea", { class: "code whole", rows: "12", spellcheck: "false", "aria-label": "Arguments as JSON", autocomplete: "off" });
+    const error = make("p", { class: "error", role: "alert", hidden: true });
+    area.value = prettyJson(value);
+    json = { area, error };
+    fields = null;
+    element.replaceChildren(area, error);
+  }
+  function complain(message) {
+    json.error.textContent = message;
+    json.error.hidden = false;
+  }
+  const form = {
+    element,
+    get isJson() {
+      return json !== null;
+    },
+    // What is filled in: {value, problems}.
+    read() {
+      const problems = [];
+      if (fields) return { value: fields.read(problems) ?? {}, problems };
+      try {
+        const value = readJson(json.area.value);
+        if (isObject(value)) return { value, problems };
+        problems.push({ message: "Arguments must be an object: { … }" });
+      } catch (error) {
+        problems.push({ message: `This is not JSON: ${error.message}` });
+      }
+      return { value: {}, problems };
+    },
+    // Change between fields and JSON, and keep the values; tells whether it could.
+    change() {
+      form.clear();
+      const { value, problems } = form.read();
+      if (problems.length > 0) {
+        form.report(problems);
+        return false;
+      }
+      if (fields) {
+        showJson(value);
+        return true;
+      }
+      const changed = showFields(value);
+      if (!changed) complain("The form has no place for some of this; it stays JSON.");
+      return changed;
+    },
+    clear() {
+      for (const error of element.querySelectorAll(".error")) error.hidden = true;
+      for (const wrong of element.querySelectorAll(".wrong")) wrong.classList.remove("wrong");
+      for (const input of element.querySelectorAll("[aria-invalid]")) input.removeAttribute("aria-invalid");
+    },
+    report(problems) {
+      for (const { field, message } of problems) field ? field.report(message) : complain(message);
+      (element.querySelector("[aria-invalid]") ?? json?.area)?.focus();
+    },
+    // The field at a path such as /period/start, if there is one.
+    at(path) {
+      const [step, ...rest] = path.split("/").slice(1).map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"));
+      return step === undefined ? undefined : fields?.child(step)?.find(rest);
+    },
+  };
+  showFields();
+  return form;
+}

@@ -1,0 +1,65 @@
+// The page of one tool, prompt or resource: what it is, its form, its result, the same call elsewhere, its schemas.
+
+function makeItemView(server, item, serverName) {
+  const form = makeForm(item.schema);
+  const runner = makeRunner(server, item, form, serverName);
+  const facts = make("dl", { class: "facts" });
+  const snippets = make("div", {});
+  const call = () => item.callWith(form.read().value);
+  const tabs = makeTabs("The same call as", snippetsOf(server, call()).map(([name], index) => [name, () => {
+    const [, text] = snippetsOf(server, call())[index];
+    return make("div", { class: "snippet" }, showText(text()), copyButton(text));
+  }]));
+  snippets.append(tabs.element);
+
+  const change = button("Edit as JSON", () => {
+    if (form.change()) change.textContent = form.isJson ? "Edit as a form" : "Edit as JSON";
+    tabs.refresh();
+  }, { class: "quiet" });
+  const takesSomething = Object.keys(item.schema.properties ?? {}).length > 0 || item.schema.additionalProperties !== false;
+  const body = make("form", {
+    class: "try", "aria-label": "Arguments", novalidate: true, oninput: tabs.refresh, onchange: tabs.refresh,
+    onsubmit: (event) => {
+      event.preventDefault();
+      runner.start();
+    },
+    onkeydown: (event) => {
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) runner.start();
+    },
+  },
+  make("div", { class: "heading" }, make("h2", {}, item.kind === "resources" ? "Read it" : "Arguments"), takesSomething && item.kind === "tools" && change),
+  form.element,
+  make("div", { class: "actions start" }, runner.run, runner.cancel, make("span", { class: "hint keys" }, make("kbd", {}, "Ctrl"), " ", make("kbd", {}, "Enter"))));
+
+  const element = make("article", { class: "item" },
+    make("a", { class: "back", href: "#" }, "← Everything"),
+    make("header", {},
+      make("h1", { tabindex: "-1" }, item.title),
+      make("p", { class: "id" }, make("code", {}, item.name)),
+      item.description && make("p", { class: "lead" }, item.description),
+      make("ul", { class: "badges", "aria-label": "Hints" }, item.badges.map(([tone, text]) => make("li", { class: `badge ${tone}` }, text))),
+      facts),
+    make("div", { class: "columns" },
+      make("div", {}, body),
+      make("div", { class: "right" }, runner.outcome, make("section", { class: "same" }, make("h2", {}, "The same call"), snippets))),
+    item.kind === "tools" && schemaSection(item));
+  if (item.kind === "tools") showPermissions(server, item, facts);
+  return { element, heading: element.querySelector("h1"), refresh: tabs.refresh };
+}
+
+async function showPermissions(server, item, facts) {
+  try {
+    const { access = [] } = await server.describe(item.name);
+    if (access.length === 0) return;
+    facts.append(make("dt", {}, access.length > 1 ? "Permissions" : "Permission"), make("dd", {}, access.map((name) => make("code", {}, name))));
+  } catch {
+    // A server may keep its descriptions to itself; the tool works all the same.
+  }
+}
+
+function schemaSection(item) {
+  const part = (title, schema) => make("section", {}, make("h2", {}, title), schemaTable(schema, title),
+    make("details", {}, make("summary", {}, "JSON Schema"), make("div", { class: "snippet" }, showJson(schema), copyButton(() => prettyJson(schema)))));
+  return make("div", { class: "schemas" }, part("What it takes", item.schema),
+    item.output && Object.keys(item.output).length > 0 && part("What it gives", item.output));
+}

@@ -1,0 +1,116 @@
+// One call from the button to its result: confirmed, running, asked back, done, cancelled or failed.
+
+const MOST_MESSAGES = 200;
+
+function makeRunner(server, item, form, serverName) {
+  const outcome = make("section", { class: "outcome", "aria-label": "Result", hidden: true });
+  const run = make("button", { type: "submit", class: "primary run" }, item.kind === "tools" ? "Run" : "Get");
+  const cancel = button("Cancel", () => controller?.abort(), { hidden: true });
+  let controller = null;
+
+  async function start() {
+    if (controller) return;
+    form.clear();
+    const { value, problems } = form.read();
+    if (problems.length > 0) {
+      form.report(problems);
+      return;
+    }
+    if (item.confirm && !(await confirmRun(item, value))) return;
+    controller = new AbortController();
+    run.disabled = true;
+    cancel.hidden = false;
+    const started = performance.now();
+    const time = () => duration(performance.now() - started);
+    try {
+      const call = item.callWith(value);
+      const result = await finish(call);
+      if (result === null) show("Cancelled", "muted");
+      else if (result.isError) showFailure(textOf(result) || "The tool failed", time(), viewsOf(call.method, result));
+      else show(`Done in ${time()}`, "good", makeTabs("Result", viewsOf(call.method, result)).element);
+    } catch (error) {
+      if (error.name === "AbortError") show(`Cancelled after ${time()}`, "muted");
+      else showFailure(explain(error), time());
+    } finally {
+      controller = null;
+      run.disabled = false;
+      cancel.hidden = true;
+    }
+  }
+
+  // Send the call, and again with the answers as often as the server asks back.
+  async function finish({ method, params, schema }) {
+    let answers = {};
+    for (;;) {
+      const progress = makeProgress();
+      outcome.hidden = false;
+      outcome.replaceChildren(progress.element);
+      const result = await server.ask(method, { ...params, ...answers }, {
+        signal: controller.signal, schema, onNotification: progress.hear,
+      });
+      if (result.resultType !== "input_required") return result;
+      answers = result.requestState === undefined ? {} : { requestState: result.requestState };
+      if (result.inputRequests === undefined) continue;
+      const inputResponses = await askBack(result.inputRequests, outcome, serverName);
+      if (inputResponses === null) return null;
+      answers.inputResponses = inputResponses;
+    }
+  }
+
+  function show(text, tone, ...content) {
+    outcome.hidden = false;
+    outcome.replaceChildren(make("h3", { class: `status ${tone}` }, text), ...content);
+    announce(text);
+  }
+  function showFailure(text, time, views) {
+    const problems = problemsIn(text, form);
+    const reply = views && make("details", {}, make("summary", {}, "Reply"), views.at(-1)[1]());
+    show(`Failed after ${time}`, "bad", make("p", { class: "failure" }, text), reply || "");
+    form.report(problems);
+    announce(text);
+  }
+  function explain(error) {
+    if (error.status !== 401) return error.message;
+    return server.credentials ? "The server does not accept your sign-in any more." : "Sign in to use this.";
+  }
+  return { start, outcome, run, cancel };
+}
+
+async function confirmRun(item, value) {
+  const dialog = make("dialog", { "aria-labelledby": "confirm-title" },
+    make("form", { method: "dialog" },
+      make("h2", { id: "confirm-title" }, `Run ${item.name}?`),
+      make("p", {}, item.raw.annotations?.destructiveHint === true
+        ? "It says that it changes or deletes what is there."
+        : "It does not say whether it changes or deletes what is there."),
+      showJson(value),
+      make("div", { class: "actions" }, make("button", { value: "" }, "Cancel"), make("button", { value: "run", class: "danger" }, "Run it"))));
+  return (await askInDialog(dialog)) === "run";
+}
+
+// What a call tells on its way: how far it is, and what it says.
+function makeProgress() {
+  const bar = make("progress", { "aria-label": "Progress" });
+  const status = make("p", { class: "status muted" }, "Running…");
+  const messages = make("ol", { class: "messages", "aria-label": "Messages", hidden: true });
+
+  function say(text) {
+    messages.hidden = false;
+    messages.append(make("li", {}, text));
+    if (messages.childElementCount > MOST_MESSAGES) messages.firstElementChild.remove();
+    messages.scrollTop = messages.scrollHeight;
+  }
+  return {
+    element: make("div", { class: "progress" }, status, bar, messages),
+    hear({ method, params = {} }) {
+      if (method === "notifications/message") say(`${params.level}: ${plain(params.data)}`);
+      if (method !== "notifications/progress") return;
+      if (params.total !== undefined) {
+        bar.max = params.total;
+        bar.value = params.progress;
+      }
+      status.textContent = params.total === undefined ? `Running… ${params.progress}` : `Running… ${params.progress} of ${params.total}`;
+      if (params.message !== undefined) say(params.message);
+    },
+  };
+}
