@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver import Chrome, ChromeOptions, ChromeService
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -96,8 +96,6 @@ class Explorer:
         return self._wait(lambda driver: driver.execute_script(f"return ({script})", *args), script)
 
     def _wait(self, look: Any, what: str) -> Any:
-        from selenium.common.exceptions import StaleElementReferenceException
-
         wait = WebDriverWait(
             self.driver, PATIENCE, poll_frequency=0.02, ignored_exceptions=[StaleElementReferenceException]
         )
@@ -172,9 +170,6 @@ class Explorer:
 
     def complaints(self) -> list[str]:
         """What the browser wrote to its console, such as violations of our policy; 401 and its like aside."""
-        entries = self.driver.get_log("browser")
+        entries = self.driver.get_log("browser")  # type: ignore[no-untyped-call]
         return [entry["message"] for entry in entries if "Failed to load resource" not in entry["message"]]
 
-
-def in_ci() -> bool:
-    return "CI" in os.environ

@@ -21,7 +21,8 @@ PACKAGE = "flask_jsonrpc_mcp"
 
 def files_of_the_package() -> set[str]:
     modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / PACKAGE).rglob("*.py")}
-    return {*modules, f"{PACKAGE}/py.typed"}
+    page = {path.relative_to(ROOT).as_posix() for path in (ROOT / PACKAGE / "explorer").iterdir()}
+    return {*modules, *page, f"{PACKAGE}/py.typed"}
 
 
 @pytest.fixture(scope="module")

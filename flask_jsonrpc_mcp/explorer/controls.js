@@ -31,12 +31,13 @@ function isGroup({ rules, choices, alternatives }) {
 const INPUT_TYPES = { date: "date", time: "time", "date-time": "datetime-local", email: "email", uri: "url" };
 
 function textControl({ rules }, { id, required, described }) {
-  const long = !rules.format && !rules.pattern?.startsWith("^[") && !(rules.maxLength <= LONG_TEXT);
+  // Any text may have line breaks, unless it is known to be short or to follow a rule.
+  const mayHaveLines = !rules.format && (rules.maxLength > LONG_TEXT || (rules.maxLength === undefined && rules.pattern === undefined));
   const isMoment = rules.format === "date-time";
   const type = INPUT_TYPES[rules.format] ?? "text";
   const attributes = { id, ...described, placeholder: exampleOf(rules), autocomplete: "off", spellcheck: "false" };
-  const input = long
-    ? make("textarea", { ...attributes, rows: "2" })
+  const input = mayHaveLines
+    ? make("textarea", { ...attributes, rows: rules.maxLength ? "3" : "1" })
     : make("input", { ...attributes, type, step: isMoment || type === "time" ? "1" : null });
   let touched = false;
   input.addEventListener("input", () => (touched = true));
@@ -62,7 +63,7 @@ function localMoment(text) {
 }
 
 function exampleOf(rules) {
-  if (rules.default !== undefined) return isObject(rules.default) ? undefined : plain(rules.default);
+  if (rules.default !== undefined) return `default: ${plain(rules.default)}`;
   const [example] = Array.isArray(rules.examples) ? rules.examples : [];
   return example === undefined || isObject(example) ? undefined : `for example ${plain(example)}`;
 }
@@ -89,7 +90,7 @@ function numberControl({ rules }, { id, described }) {
 }
 
 function choiceControl({ rules, choices }, { id, described, required }) {
-  const unset = rules.default !== undefined ? `${plain(rules.default)} (default)` : required ? "Choose…" : "Not set";
+  const unset = rules.default !== undefined ? `default: ${plain(rules.default)}` : required ? "Choose…" : "Not set";
   const select = make("select", { id, ...described },
     make("option", { value: "" }, unset),
     choices.map(({ value, title }, index) => make("option", { value: String(index) }, title ?? plain(value))));

@@ -9,7 +9,7 @@ function makeField(options) {
   const id = newId();
   const hintId = newId();
   const errorId = newId();
-  const hints = inRow ? [] : ruleWords(schema, root).filter((text) => !text.startsWith("default") && !look.choices);
+  const hints = inRow ? [] : formHints(look, schema, root);
   if (!inRow && rules.format === "date-time") hints.push("in your time zone, sent as UTC");
   const described = { "aria-describedby": `${hintId} ${errorId}`, ...(required && !group && { "aria-required": "true" }) };
   const control = makeControl(look, { ...options, id, described });
@@ -60,6 +60,13 @@ function makeField(options) {
   };
   if (prefill && rules.default !== undefined) field.write(rules.default);
   return field;
+}
+
+// What helps to fill in a field. The rest, such as patterns, is in the table of the schema.
+function formHints({ rules, choices }, schema, root) {
+  if (choices) return [];
+  const hasPlaceholder = rules.type !== "array" && !rules.properties;
+  return ruleWords(schema, root).filter((text) => !text.startsWith("matches ") && !(hasPlaceholder && text.startsWith("default ")));
 }
 
 // The form of a schema of an object.

@@ -1,8 +1,8 @@
 // The page of one tool, prompt or resource: what it is, its form, its result, the same call elsewhere, its schemas.
 
-function makeItemView(server, item, serverName) {
+function makeItemView(server, about, item) {
   const form = makeForm(item.schema);
-  const runner = makeRunner(server, item, form, serverName);
+  const runner = makeRunner(server, about, item, form);
   const facts = make("dl", { class: "facts" });
   const snippets = make("div", {});
   const call = () => item.callWith(form.read().value);
@@ -35,7 +35,7 @@ function makeItemView(server, item, serverName) {
     make("a", { class: "back", href: "#" }, "← Everything"),
     make("header", {},
       make("h1", { tabindex: "-1" }, item.title),
-      make("p", { class: "id" }, make("code", {}, item.name)),
+      item.title !== item.name && make("p", { class: "id" }, make("code", {}, item.name)),
       item.description && make("p", { class: "lead" }, item.description),
       make("ul", { class: "badges", "aria-label": "Hints" }, item.badges.map(([tone, text]) => make("li", { class: `badge ${tone}` }, text))),
       facts),
@@ -58,8 +58,11 @@ async function showPermissions(server, item, facts) {
 }
 
 function schemaSection(item) {
-  const part = (title, schema) => make("section", {}, make("h2", {}, title), schemaTable(schema, title),
-    make("details", {}, make("summary", {}, "JSON Schema"), make("div", { class: "snippet" }, showJson(schema), copyButton(() => prettyJson(schema)))));
-  return make("div", { class: "schemas" }, part("What it takes", item.schema),
-    item.output && Object.keys(item.output).length > 0 && part("What it gives", item.output));
+  const part = (title, schema) => {
+    const table = schema && schemaTable(schema, title);
+    return table && make("section", {}, make("h2", {}, title), table,
+      make("details", {}, make("summary", {}, "JSON Schema"), make("div", { class: "snippet" }, showJson(schema), copyButton(() => prettyJson(schema)))));
+  };
+  const parts = [part("What it takes", item.schema), part("What it gives", item.output)].filter(Boolean);
+  return parts.length > 0 && make("div", { class: "schemas" }, parts);
 }

@@ -68,13 +68,13 @@ function mayDestroy(hints) {
 
 function badgesOf(hints) {
   const badges = [];
-  if (hints.readOnlyHint === true) badges.push(["good", "Only reads"]);
+  if (hints.readOnlyHint === true) badges.push(["good", "Read-only"]);
   else if (hints.destructiveHint === true) badges.push(["bad", "Destructive"]);
-  else if (hints.destructiveHint === false) badges.push(["", "Adds, destroys nothing"]);
+  else if (hints.destructiveHint === false) badges.push(["", "Not destructive"]);
   else badges.push(["warn", "May be destructive"]);
-  if (hints.idempotentHint === true) badges.push(["", "Once is as good as twice"]);
-  if (hints.openWorldHint === true) badges.push(["", "Reaches other systems"]);
-  if (hints.openWorldHint === false) badges.push(["", "Stays in this system"]);
+  if (hints.idempotentHint === true) badges.push(["", "Idempotent"]);
+  if (hints.openWorldHint === true) badges.push(["", "Open world"]);
+  if (hints.openWorldHint === false) badges.push(["", "Closed world"]);
   return badges;
 }
 

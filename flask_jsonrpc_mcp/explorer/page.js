@@ -109,7 +109,7 @@ function show(focus = false) {
     find("main").replaceChildren(kind ? missing(name) : welcome());
     return;
   }
-  if (!views.has(location.hash)) views.set(location.hash, makeItemView(server, item, about.name));
+  if (!views.has(location.hash)) views.set(location.hash, makeItemView(server, about, item));
   const view = views.get(location.hash);
   document.title = `${item.title} – ${about.name}`;
   find("main").replaceChildren(view.element);

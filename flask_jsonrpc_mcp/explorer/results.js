@@ -33,14 +33,14 @@ function showContents({ uri, mimeType, text, blob }) {
     blob === undefined ? showText(text ?? "") : showBinary(mimeType, blob));
 }
 
-function showBlock(block) {
+function showBlock(block, canRead) {
   if (block.type === "text") return showText(block.text);
   if (block.type === "image" || block.type === "audio") return showBinary(block.mimeType, block.data);
   if (block.type === "resource") return showContents(block.resource);
   if (block.type === "resource_link") {
     return make("div", { class: "link-card" }, make("strong", {}, block.title ?? block.name), showUri(block.uri),
       block.description && make("p", {}, block.description),
-      !READABLE_LINK.test(block.uri) && make("a", { href: addressOf("resources", block.uri) }, "Read it here"));
+      canRead && make("a", { href: addressOf("resources", block.uri) }, "Read it here"));
   }
   return showJson(block);
 }
@@ -57,18 +57,19 @@ function repeats(content, value) {
 }
 
 // The views of a result: [label, make it] each.
-function viewsOf(method, result) {
+// canRead: whether the server has resources, which links in the result may lead to.
+function viewsOf(method, result, canRead) {
   const views = [];
   const list = (items, show) => () => make("div", { class: "blocks" }, items.map(show));
   if (method === "tools/call") {
     const content = result.content ?? [];
     const structured = result.structuredContent;
     if (structured !== undefined) views.push(["Result", () => showValue(structured)]);
-    if (content.length > 0 && (structured === undefined || !repeats(content, structured))) views.push(["Content", list(content, showBlock)]);
+    if (content.length > 0 && (structured === undefined || !repeats(content, structured))) views.push(["Content", list(content, (block) => showBlock(block, canRead))]);
   }
   if (method === "prompts/get") {
     views.push(["Messages", list(result.messages ?? [], ({ role, content }) =>
-      make("section", { class: "message" }, make("h4", {}, role), showBlock(content)))]);
+      make("section", { class: "message" }, make("h4", {}, role), showBlock(content, canRead)))]);
   }
   if (method === "resources/read") views.push(["Contents", list(result.contents ?? [], showContents)]);
   views.push(["Reply", () => showJson(result)]);

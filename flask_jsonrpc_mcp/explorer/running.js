@@ -2,7 +2,7 @@
 
 const MOST_MESSAGES = 200;
 
-function makeRunner(server, item, form, serverName) {
+function makeRunner(server, about, item, form) {
   const outcome = make("section", { class: "outcome", "aria-label": "Result", hidden: true });
   const run = make("button", { type: "submit", class: "primary run" }, item.kind === "tools" ? "Run" : "Get");
   const cancel = button("Cancel", () => controller?.abort(), { hidden: true });
@@ -26,8 +26,8 @@ function makeRunner(server, item, form, serverName) {
       const call = item.callWith(value);
       const result = await finish(call);
       if (result === null) show("Cancelled", "muted");
-      else if (result.isError) showFailure(textOf(result) || "The tool failed", time(), viewsOf(call.method, result));
-      else show(`Done in ${time()}`, "good", makeTabs("Result", viewsOf(call.method, result)).element);
+      else if (result.isError) showFailure(textOf(result) || "The tool failed", time(), views(call, result));
+      else show(`Done in ${time()}`, "good", makeTabs("Result", views(call, result)).element);
     } catch (error) {
       if (error.name === "AbortError") show(`Cancelled after ${time()}`, "muted");
       else showFailure(explain(error), time());
@@ -36,6 +36,10 @@ function makeRunner(server, item, form, serverName) {
       run.disabled = false;
       cancel.hidden = true;
     }
+  }
+
+  function views({ method }, result) {
+    return viewsOf(method, result, Boolean(about.capabilities.resources));
   }
 
   // Send the call, and again with the answers as often as the server asks back.
@@ -51,7 +55,7 @@ function makeRunner(server, item, form, serverName) {
       if (result.resultType !== "input_required") return result;
       answers = result.requestState === undefined ? {} : { requestState: result.requestState };
       if (result.inputRequests === undefined) continue;
-      const inputResponses = await askBack(result.inputRequests, outcome, serverName);
+      const inputResponses = await askBack(result.inputRequests, outcome, about.name);
       if (inputResponses === null) return null;
       answers.inputResponses = inputResponses;
     }

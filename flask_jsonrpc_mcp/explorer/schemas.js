@@ -82,11 +82,17 @@ function typeWords(schema, root, depth = 0) {
   let words = rules.type ?? "any";
   if (depth > 3) words = "…";
   else if (alternatives) words = [...new Set(alternatives.map((option) => typeWords(option, root, depth + 1)))].join(" or ");
-  else if (choices && rules.type !== "boolean") words = rules.type ?? (choices.length > 1 ? "one of" : "constant");
+  else if (choices && rules.type !== "boolean") words = rules.type ?? [...new Set(choices.map(({ value }) => typeOf(value)))].join(" or ");
   else if (rules.type === "array" && rules.items) words = `array of ${typeWords(rules.items, root, depth + 1)}`;
   else if (!rules.type && rules.properties) words = "object";
   else if (rules.format) words = `${words} (${rules.format})`;
   return nullable ? `${words} or null` : words;
+}
+
+function typeOf(value) {
+  if (value === null) return "null";
+  if (Array.isArray(value)) return "array";
+  return isObject(value) || typeof value !== "object" ? typeof value : "number";
 }
 
 // Its rules in words, one text each.
@@ -142,8 +148,8 @@ function schemaTable(schema, caption) {
   };
   const { rules } = lookAt(schema, schema);
   if (rules.properties) addInner(schema, 0);
-  else if (Object.keys(rules).length > 0) add(schema, "value", true, 0);
-  if (rows.length === 0) return make("p", { class: "muted" }, "Nothing.");
+  else if (Object.keys(rules).length > 0) add(schema, "value", false, 0);
+  if (rows.length === 0) return null;
   return make("div", { class: "scrolls", tabindex: "0", role: "region", "aria-label": caption },
     make("table", {}, make("caption", { class: "visually-hidden" }, caption),
       make("thead", {}, make("tr", {}, ["Field", "Type", "Meaning"].map((text) => make("th", { scope: "col" }, text)))),

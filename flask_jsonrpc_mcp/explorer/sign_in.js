@@ -67,7 +67,7 @@ function showWho(server, { open, signOut }) {
   const { credentials, ways } = server;
   if (credentials !== null) {
     const who = credentials.kind === "password" ? credentials.username : "with a token";
-    return [make("span", { class: "user" }, make("span", { class: "muted" }, "Signed in "), who), button("Sign out", signOut)];
+    return [make("span", { class: "user" }, make("span", { class: "muted" }, credentials.kind === "password" ? "Signed in as " : "Signed in "), who), button("Sign out", signOut)];
   }
   if (ways.some(({ kind }) => kind !== "other")) return [button("Sign in", open, { class: "primary", id: "sign-in" })];
   return ways.length > 0 ? [make("span", { class: "muted" }, `Sign-in by ${ways[0].scheme} is not possible on this page`)] : [];
