@@ -75,7 +75,7 @@ class Explorer:
         # By way of another page: from one address to another within a page nothing would be loaded.
         self.driver.get("about:blank")
         self.driver.get(f"{self.url}/mcp/explorer{address}")
-        self.wait_for("main h1")
+        self.wait_until("document.querySelector('main h1')")
 
     def command(self, name: str, **params: Any) -> Any:
         """Tell the browser what a page could not."""
@@ -110,15 +110,16 @@ class Explorer:
         return found
 
     def control(self, name: str) -> WebElement:
-        """The input with this label."""
+        """The first input with this label."""
+        return self._labelled(name)
+
+    def _labelled(self, name: str, *, last: bool = False) -> WebElement:
         script = """
-            for (const label of document.querySelectorAll("main label.title, dialog label.title")) {
-              if (label.querySelector(".name")?.textContent === arguments[0] || label.textContent === arguments[0])
-                if (label.checkVisibility()) return document.getElementById(label.htmlFor);
-            }
-            return null;
+            const labels = [...document.querySelectorAll("main label.title, dialog label.title")].filter(
+              label => label.checkVisibility() && (label.querySelector(".name") ?? label).textContent === arguments[0]);
+            return document.getElementById(labels.at(arguments[1] ? -1 : 0)?.htmlFor);
         """
-        found: WebElement = self._wait(lambda driver: driver.execute_script(script, name), f"input {name!r}")
+        found: WebElement = self._wait(lambda driver: driver.execute_script(script, name, last), f"input {name!r}")
         return found
 
     def fill(self, name: str, text: str) -> None:
@@ -126,6 +127,26 @@ class Explorer:
         if control.tag_name != "select":
             control.clear()
         control.send_keys(text)
+
+    def fill_last(self, name: str, text: str) -> None:
+        """Fill in the last of several inputs with the same label."""
+        self._labelled(name, last=True).send_keys(text)
+
+    def fill_search(self, text: str) -> None:
+        search = self.wait_for("#search")
+        search.clear()
+        search.send_keys(text)
+
+    def press_link(self, text: str) -> None:
+        """Follow the first link that begins with this text."""
+        script = (
+            "return [...document.links].find(e => e.innerText.startsWith(arguments[0]) && e.checkVisibility()) ?? null"
+        )
+        found: WebElement = self._wait(lambda driver: driver.execute_script(script, text), f"link {text!r}")
+        found.click()
+
+    def press_summary(self, text: str) -> None:
+        self.wait_for("summary", text).click()
 
     def press(self, text: str, within: str = "body") -> None:
         """Press the first button with this text."""
@@ -172,4 +193,3 @@ class Explorer:
         """What the browser wrote to its console, such as violations of our policy; 401 and its like aside."""
         entries = self.driver.get_log("browser")  # type: ignore[no-untyped-call]
         return [entry["message"] for entry in entries if "Failed to load resource" not in entry["message"]]
-

@@ -194,7 +194,9 @@ def create_app() -> Flask:
     app.register_blueprint(rpc)
     many = McpBlueprint("many", url_prefix="/many")
     for number in range(1000):
-        many.add_method(f"shelf{number % 20}.book{number}", mcp_tool(lambda: "read"), description=f"Read book {number}.")
+        many.add_method(
+            f"shelf{number % 20}.book{number}", mcp_tool(lambda: "read"), description=f"Read book {number}."
+        )
     app.register_blueprint(many)
     closed = McpBlueprint("closed", url_prefix="/closed", auth=make_auth(), require_auth=True)
     closed.add_method("secret", mcp_tool(lambda: "kept"))

@@ -1,4 +1,4 @@
-"""The explorer as it is served: one page under a strict policy, open to everyone. What it does is in test_explorer_page."""
+"""The explorer as it is served: one page under a strict policy, open to everyone. What it does: test_explorer_page."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ function button(text, onclick, attributes = {}) {
 }
 
 // Several views in one place, one of them shown. Each tab is [label, make its content].
-function makeTabs(label, tabs, className = "") {
+function makeTabs(label, tabs) {
   const panel = make("div", { class: "tab-panel", role: "tabpanel", id: newId(), tabindex: "0" });
   let chosen = 0;
 
@@ -57,11 +57,7 @@ function makeTabs(label, tabs, className = "") {
   const buttons = tabs.map(([name], index) =>
     button(name, () => choose(index), { role: "tab", id: newId(), "aria-controls": panel.id, class: "tab" }));
   choose(0);
-  return {
-    element: make("div", { class: `tabs ${className}` },
-      make("div", { role: "tablist", "aria-label": label, class: "tab-list", onkeydown: move }, buttons), panel),
-    refresh: () => choose(chosen),
-  };
+  return make("div", {}, make("div", { role: "tablist", "aria-label": label, class: "tab-list", onkeydown: move }, buttons), panel);
 }
 
 // Ask in a dialog; the answer is the value of the button that was pressed, "" for Escape.

@@ -16,9 +16,9 @@ function makeField(options) {
   const error = make("p", { class: "error", id: errorId, hidden: true });
 
   const label = make("span", { class: "name" }, rules.title ?? options.name);
-  const title = [label,
-    rules.title && !inRow && make("code", { class: "key" }, options.name),
-    make("span", { class: "type" }, typeWords(schema, root)),
+  const title = [label, " ",
+    rules.title && !inRow && make("code", { class: "key" }, options.name), " ",
+    make("span", { class: "type" }, typeWords(schema, root)), " ",
     required && !inRow && make("span", { class: "required" }, "required")];
   const nullBox = nullable && make("input", { type: "checkbox", "aria-label": `${options.name}: send null`, onchange: disable });
   const notes = make("div", { id: hintId, class: "notes" },

@@ -4,21 +4,15 @@ function makeItemView(server, about, item) {
   const form = makeForm(item.schema);
   const runner = makeRunner(server, about, item, form);
   const facts = make("dl", { class: "facts" });
-  const snippets = make("div", {});
-  const call = () => item.callWith(form.read().value);
-  const tabs = makeTabs("The same call as", snippetsOf(server, call()).map(([name], index) => [name, () => {
-    const [, text] = snippetsOf(server, call())[index];
-    return make("div", { class: "snippet" }, showText(text()), copyButton(text));
-  }]));
-  snippets.append(tabs.element);
+  const same = makeSameCall(server, () => item.callWith(form.read().value));
 
   const change = button("Edit as JSON", () => {
     if (form.change()) change.textContent = form.isJson ? "Edit as a form" : "Edit as JSON";
-    tabs.refresh();
+    same.refresh();
   }, { class: "quiet" });
   const takesSomething = Object.keys(item.schema.properties ?? {}).length > 0 || item.schema.additionalProperties !== false;
   const body = make("form", {
-    class: "try", "aria-label": "Arguments", novalidate: true, oninput: tabs.refresh, onchange: tabs.refresh,
+    class: "try", "aria-label": "Arguments", novalidate: true, oninput: same.refresh,
     onsubmit: (event) => {
       event.preventDefault();
       runner.start();
@@ -41,10 +35,23 @@ function makeItemView(server, about, item) {
       facts),
     make("div", { class: "columns" },
       make("div", {}, body),
-      make("div", { class: "right" }, runner.outcome, make("section", { class: "same" }, make("h2", {}, "The same call"), snippets))),
+      make("div", { class: "right" }, runner.outcome, make("section", { class: "same" }, make("h2", {}, "The same call"), same.element))),
     item.kind === "tools" && schemaSection(item));
   if (item.kind === "tools") showPermissions(server, item, facts);
-  return { element, heading: element.querySelector("h1"), refresh: tabs.refresh };
+  return { element, heading: element.querySelector("h1") };
+}
+
+// The call as it is filled in now, in the ways in which it can be made elsewhere.
+function makeSameCall(server, call) {
+  let shown = null;
+  // The text is changed in its place: were it made anew, a click on its button could come to nothing.
+  const refresh = () => (shown.place.textContent = shown.text());
+  const tabs = snippetsOf(server, call()).map(([name], index) => [name, () => {
+    const text = () => snippetsOf(server, call())[index][1]();
+    shown = { place: showText(text()), text };
+    return make("div", { class: "snippet" }, shown.place, copyButton(text));
+  }]);
+  return { element: makeTabs("The same call as", tabs), refresh };
 }
 
 async function showPermissions(server, item, facts) {

@@ -137,6 +137,7 @@ function missing(name) {
 
 function showTrouble(failure) {
   find("found").textContent = "";
+  find("frame").classList.add("has-item");
   const closed = failure.status === 401 && server.credentials === null;
   find("main").replaceChildren(make("div", { class: "welcome" },
     make("h1", { tabindex: "-1" }, closed ? "Sign in to begin" : "This did not work"),

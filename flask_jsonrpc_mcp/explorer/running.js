@@ -27,7 +27,7 @@ function makeRunner(server, about, item, form) {
       const result = await finish(call);
       if (result === null) show("Cancelled", "muted");
       else if (result.isError) showFailure(textOf(result) || "The tool failed", time(), views(call, result));
-      else show(`Done in ${time()}`, "good", makeTabs("Result", views(call, result)).element);
+      else show(`Done in ${time()}`, "good", makeTabs("Result", views(call, result)));
     } catch (error) {
       if (error.name === "AbortError") show(`Cancelled after ${time()}`, "muted");
       else showFailure(explain(error), time());

@@ -127,7 +127,7 @@ function schemaTable(schema, caption) {
   const add = (rules, name, required, level) => {
     rows.push(make("tr", {},
       make("th", { scope: "row", class: `level-${Math.min(level, 5)}` },
-        make("code", {}, name), required && make("span", { class: "required" }, "required")),
+        make("code", {}, name), " ", required && make("span", { class: "required" }, "required")),
       make("td", {}, make("span", { class: "type" }, typeWords(rules, schema))),
       make("td", {}, describeRules(rules))));
     if (level < 5) addInner(rules, level + 1);
