@@ -42,6 +42,35 @@ def page(server: Server, driver: Chrome) -> Iterator[Explorer]:
     assert page.complaints() == []
 
 
+@pytest.fixture(scope="module")
+def garden(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The sample site, as ``make serve`` runs it."""
+    folder = tmp_path_factory.mktemp("garden")
+    env = {"DATABASE_URL": f"sqlite:///{folder / 'site.sqlite3'}", "SECRET_KEY": "key", "SITE_ENV": "development"}
+    with gunicorn("wsgi:app", folder, "--config", "gunicorn.conf.py", env=env) as running:
+        yield running
+
+
+def test_the_first_minutes_of_a_newcomer(garden: Server, driver: Chrome) -> None:
+    page = Explorer(driver, garden.url)
+    page.open()
+    page.wait_for("h1", "elm-street-garden")
+    page.sign_in("editor", "editor")
+    page.press_link("Create an article")
+    page.fill("title", "Hello from the explorer")
+    page.fill("body", "It has *a form*.")
+    page.press("Run")
+    assert page.result()["author"] == "editor"
+    again = json.loads(shell(page.snippet("curl"), answering="editor\n"))
+    page.press_link("List articles")
+    page.fill("limit", "2")
+    page.press("Run")
+    titles = [(article["title"], article["author"]) for article in page.result()["items"]]
+    assert titles == [("Hello from the explorer", "editor")] * 2
+    assert again["result"]["body"] == "It has *a form*."
+    assert page.complaints() == []
+
+
 # What there is
 
 
