@@ -9,22 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from flask import Blueprint
+from flask import Blueprint, current_app, has_app_context
 from flask.blueprints import BlueprintSetupState
 from flask.sansio.app import App
 from flask_httpauth import HTTPAuth, MultiAuth
 
+from . import changes, mailbox
 from .access import Authenticator, PermissionsLoader
-from .catalogue import Catalogue
+from .completers import make_completer
 from .core import Core
-from .declarations import checked_permissions
-from .dispatcher import Dispatcher
+from .declarations import checked_permissions, spell
 from .faces import discovery, jsonrpc, mcp, rest
 from .faces.explorer import ROUTES as EXPLORER_ROUTES
 from .faces.routes import Route
-from .methods import MethodOptions, make_method
+from .methods import CommonOptions, MethodOptions, make_method
+from .prompts import PromptOptions, make_prompt
 from .rate_limits import RateLimits
-from .registry import Registry
+from .resources import ResourceOptions, make_resource
 from .settings import NO_DOTS, PREFIX, set_defaults
 
 if TYPE_CHECKING:
@@ -76,14 +77,11 @@ class McpBlueprint(Blueprint):
         super().__init__(name, import_name, **options)
         if require_auth and auth is None:
             raise ValueError("require_auth=True needs an auth object to sign in with; pass auth= too")
-        registry = Registry()
-        catalogue = Catalogue(registry)
         self._rate_limits = RateLimits(name, limiter, rate_limit)
         self.core = Core(
-            registry=registry,
-            catalogue=catalogue,
-            dispatcher=Dispatcher(catalogue, self._rate_limits),
-            authenticator=Authenticator(auth),
+            name,
+            Authenticator(auth),
+            self._rate_limits,
             require_auth=require_auth,
             discover_access=checked_permissions("discover_access", discover_access),
         )
@@ -127,7 +125,130 @@ class McpBlueprint(Blueprint):
     def add_method(self, name: str | None, func: F, **options: Unpack[MethodOptions]) -> F:
         """Make a function a method, without a decorator. See :meth:`method`."""
         self.core.registry.add(make_method(func, name, self._rate_limits, **options))
+        self._announce(changes.TOOLS)
         return func
+
+    def remove_method(self, name: str) -> None:
+        """Take a method away again.
+
+        :raises KeyError: when there is none of this name.
+        """
+        self.core.registry.remove(name)
+        self._announce(changes.TOOLS)
+
+    @overload
+    def prompt(self, name: F, /) -> F: ...
+
+    @overload
+    def prompt(self, name: str | None = None, **options: Unpack[PromptOptions]) -> Callable[[F], F]: ...
+
+    def prompt(self, name: Any = None, **options: Any) -> Any:
+        """Make a function a prompt: what a person starts a conversation with. Returns the very function it got.
+
+        It returns a text, a content block, a :class:`PromptMessage`, or a list of these. Clients send arguments as
+        texts; they arrive as the hints say.
+
+        :param name: How clients name it; by default the function's own name.
+        :param title: A name for people to read.
+        :param description: What it is for; by default the docstring.
+        :param params: What it takes, as for :meth:`method`.
+        :param access: The permissions it takes, every one of them.
+        :param timeout: As for :meth:`method`.
+        :param rate_limit: As for :meth:`method`.
+        :raises TypeError, ValueError: naming the function and the fix.
+        """
+        if callable(name):
+            return self.add_prompt(None, name, **options)
+        return lambda func: self.add_prompt(name, func, **options)
+
+    def add_prompt(self, name: str | None, func: F, **options: Unpack[PromptOptions]) -> F:
+        """Make a function a prompt, without a decorator. See :meth:`prompt`."""
+        self.core.prompt_registry.add(make_prompt(func, name, self._rate_limits, **options))
+        self._announce(changes.PROMPTS)
+        return func
+
+    def remove_prompt(self, name: str) -> None:
+        """Take a prompt away again.
+
+        :raises KeyError: when there is none of this name.
+        """
+        self.core.prompt_registry.remove(name)
+        self._announce(changes.PROMPTS)
+
+    def resource(self, uri: str, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
+        """Make a function a resource: something to read under a URI. Returns the very function it got.
+
+        It returns a text, bytes, or anything else that becomes JSON; ``None`` when there is nothing under this URI; a
+        list of :class:`EmbeddedResource` for several contents.
+
+        :param uri: Its URI, or a template such as ``"articles://{id}"``, whose variables are the function's parameters.
+            ``{name}`` stands for a part without a slash, ``{+path}`` for one that may have some; both arrive decoded,
+            so a ``%2F`` is a slash.
+        :param name: Its name in lists; by default the function's own.
+        :param title: A name for people to read.
+        :param description: What it is; by default the docstring.
+        :param mime_type: The type of what it returns; by default plain text, bytes or JSON, as it is.
+        :param annotations: For whom it is and how much it matters: ``audience``, ``priority``, ``lastModified``.
+        :param access: The permissions it takes, every one of them.
+        :param max_age: For how many seconds clients may keep what they have read.
+        :param timeout: As for :meth:`method`.
+        :param rate_limit: As for :meth:`method`.
+        :raises TypeError, ValueError: naming the function and the fix.
+        """
+        if not isinstance(uri, str):
+            raise TypeError("@rpc.resource needs a URI; write @rpc.resource('articles://{id}')")
+        return lambda func: self.add_resource(uri, func, **options)
+
+    def add_resource(self, uri: str, func: F, **options: Unpack[ResourceOptions]) -> F:
+        """Make a function a resource, without a decorator. See :meth:`resource`."""
+        self.core.resources.registry_of(uri).add(make_resource(func, uri, self._rate_limits, **options))
+        self._announce(changes.RESOURCES)
+        return func
+
+    def remove_resource(self, uri: str) -> None:
+        """Take a resource away again, by the URI or template it was added with.
+
+        :raises KeyError: when there is none.
+        """
+        self.core.resources.registry_of(uri).remove(uri)
+        self._announce(changes.RESOURCES)
+
+    def completer(self, completed: str, argument: str, **options: Unpack[CommonOptions]) -> Callable[[F], F]:
+        """Let a function suggest values for an argument. Returns the very function it got.
+
+        It gets what was typed so far, and the other arguments that it has parameters for, which need defaults. It
+        returns a list of texts, the best first. An argument with fixed choices needs no completer.
+
+        :param completed: The name of a prompt, or the template of a resource, that is there already.
+        :param argument: Which of its arguments.
+        :raises TypeError, ValueError: naming the function and the fix.
+        """
+
+        def add(func: F) -> F:
+            found = self.core.prompt_registry.get(completed) or self.core.resources.template_registry.get(completed)
+            if found is None:
+                raise ValueError(
+                    f"{spell(func)}: there is no prompt or resource template {completed!r}; add it before its completer"
+                )
+            self.core.completer_registry.add(make_completer(func, found, argument, self._rate_limits, **options))
+            return func
+
+        return add
+
+    def notify_changed(self, what: str) -> None:
+        """Tell the clients that listen, in all workers, that something has changed.
+
+        Adding and removing methods, prompts and resources inside an app context tells them by itself. Needs
+        ``JSONRPC_MCP_SUBSCRIPTIONS``, and an app context.
+
+        :param what: ``"tools"``, ``"prompts"`` or ``"resources"`` for that list, or the URI of a resource that reads
+            differently now.
+        """
+        changes.announce(self.core.name, what)
+
+    def _announce(self, what: str) -> None:
+        if has_app_context() and mailbox.EXTENSION in current_app.extensions:
+            self.notify_changed(what)
 
     def permissions_loader(self, loader: F) -> F:
         """Say what callers may do, instead of the auth object's ``get_user_roles``.
@@ -143,6 +264,7 @@ class McpBlueprint(Blueprint):
         """Take a place in an app that registers this blueprint."""
         app, name = state.app, f"{state.name_prefix}.{state.name}".lstrip(".")
         set_defaults(app)
+        mailbox.init_app(app)
         if app.config[PREFIX + "TOOL_NAME_STYLE"] == NO_DOTS:
             self.core.registry.use_aliases()
         blueprints: dict[str, Core] = app.extensions.setdefault(discovery.EXTENSION, {})

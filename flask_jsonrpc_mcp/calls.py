@@ -1,18 +1,41 @@
-"""A call, its result, and `current_call`: what a running method may ask about the call that runs it."""
+"""A call, its result, and `current_call`: what a running method may say to, and ask of, the client that called it."""
 
 from __future__ import annotations
 
+import math
 import secrets
-import threading
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from flask import current_app
 from werkzeug.local import LocalProxy
 
 from .access import Caller
+from .content import PromptMessage
+from .errors import MissingCapability, RpcError
+from .questions import (
+    NO_ANSWERS,
+    Answers,
+    Elicit,
+    Elicited,
+    ElicitUrl,
+    InputNeeded,
+    ListRoots,
+    Question,
+    Root,
+    Sample,
+    Sampled,
+    UnusableAnswer,
+)
+from .strict_json import to_plain
+
+METHOD, PROMPT, RESOURCE, COMPLETION = "method", "prompt", "resource", "completion"
+"""What a call may be of."""
+
+LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+"""How much a message matters, the least first."""
 
 
 def new_id() -> str:
@@ -25,15 +48,37 @@ def log_unexpected(error: BaseException, error_id: str) -> None:
     current_app.logger.error("unexpected failure, id=%s", error_id, exc_info=error)
 
 
+class Listener(Protocol):
+    """A client that wants to hear how a call gets on."""
+
+    def progress(self, done: float, total: float | None, message: str | None) -> None: ...
+
+    def log(self, level: str, data: Any, logger: str | None) -> None: ...
+
+
+class Cancellation:
+    """Whether a call has been given up by those who waited for it."""
+
+    def __init__(self) -> None:
+        self.requested = False
+
+    def request(self) -> None:
+        """Give the call up."""
+        self.requested = True
+
+
 @dataclass(frozen=True)
 class Call:
     """One call of a method.
 
     :param arguments: By name, or by position.
     :param face: Where it came in: ``rest``, ``jsonrpc``, ``mcp``.
-    :param tools_only: Methods that are not marked for MCP do not exist here.
+    :param kind: What it is a call of: a method, a prompt, a resource, a completion.
+    :param listed_only: Methods that are in no list, because they are not marked for MCP, do not exist here.
     :param read_only: Only methods that say they change nothing may run.
     :param capabilities: What the client can do for a method: ``sampling``, ``elicitation``, ``roots``.
+    :param answers: What the client has answered to the method's questions in earlier runs.
+    :param listener: Who wants to hear how the call gets on.
     :param meta: What the client sent beside the call, such as the ``traceparent`` of OpenTelemetry.
     """
 
@@ -41,9 +86,13 @@ class Call:
     arguments: Mapping[str, Any] | Sequence[Any]
     caller: Caller
     face: str
-    tools_only: bool = True
+    kind: str = METHOD
+    listed_only: bool = True
     read_only: bool = False
     capabilities: frozenset[str] = frozenset()
+    answers: Answers = NO_ANSWERS
+    listener: Listener | None = None
+    cancellation: Cancellation = field(default_factory=Cancellation)
     meta: Mapping[str, Any] = field(default_factory=dict)
     id: str = field(default_factory=new_id)
 
@@ -71,16 +120,113 @@ class RunningCall:
 
     def __init__(self, call: Call) -> None:
         self.call = call
-        self._cancelled = threading.Event()
+        self._reported = -math.inf
+        self._questions = 0
 
     @property
     def cancelled(self) -> bool:
         """Whether nobody waits for the result any more. A long method should look now and then, and stop."""
-        return self._cancelled.is_set()
+        return self.call.cancellation.requested
 
-    def cancel(self) -> None:
-        """Tell the method that nobody waits for it any more."""
-        self._cancelled.set()
+    def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
+        """Tell the client how far the method is. Goes nowhere when the client did not ask for it.
+
+        :param done: How much is done; more each time, whatever it counts.
+        :param total: How much there is to do, if that is known.
+        """
+        for number in (done, total):
+            if number is not None and (not isinstance(number, (int, float)) or not math.isfinite(number)):
+                raise ValueError(f"progress is counted in numbers, not in {number!r}")
+        # The protocol wants each report to be of more than the one before.
+        if self.call.listener is not None and done > self._reported and not self.cancelled:
+            self._reported = done
+            self.call.listener.progress(done, total, message)
+
+    def log(self, level: str, data: Any, logger: str | None = None) -> None:
+        """Send the client a message for its log. Goes nowhere when the client did not ask for it.
+
+        :param level: How much it matters: ``debug``, ``info``, ``notice``, ``warning``, ``error``, ``critical``,
+            ``alert`` or ``emergency``.
+        :param data: A text, or anything else that JSON can hold. No secrets: it leaves the server.
+        :param logger: What part of the app says so.
+        """
+        if level not in LOG_LEVELS:
+            raise ValueError(f"level must be one of {', '.join(LOG_LEVELS)}, not {level!r}")
+        plain = to_plain(data)
+        if self.call.listener is not None and not self.cancelled:
+            self.call.listener.log(level, plain, logger)
+
+    def elicit(self, message: str, schema: Any = None, *, key: str | None = None) -> Elicited:
+        """Ask the person at the client to fill in a form; see :class:`Elicit`, and :meth:`ask` for what that means."""
+        return self._ask_one(Elicit(message, {} if schema is None else schema), key)  # type: ignore[no-any-return]
+
+    def elicit_url(self, message: str, url: str, *, key: str | None = None) -> Elicited:
+        """Ask the person at the client to open a page; see :class:`ElicitUrl`."""
+        return self._ask_one(ElicitUrl(message, url), key)  # type: ignore[no-any-return]
+
+    def sample(
+        self,
+        messages: str | PromptMessage | Sequence[str | PromptMessage],
+        *,
+        max_tokens: int = 1000,
+        system_prompt: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        key: str | None = None,
+    ) -> Sampled:
+        """Ask the client's model; see :class:`Sample`."""
+        question = Sample(messages, max_tokens, system_prompt, options or {})
+        return self._ask_one(question, key)  # type: ignore[no-any-return]
+
+    def roots(self, *, key: str | None = None) -> list[Root]:
+        """Ask the client for the folders that its person works in."""
+        return self._ask_one(ListRoots(), key)  # type: ignore[no-any-return]
+
+    def ask(self, **questions: Question) -> dict[str, Any]:
+        """Ask several things at once, and return the answers by the names that the questions were given here.
+
+        Without an answer the method **ends here**: the client is asked, and then the method runs again from its
+        beginning, with the answers at hand. So do nothing that cannot be done twice before the last question, and ask
+        the same things in the same order each time.
+
+        :raises RpcError: when this client cannot be asked.
+        """
+        return self.answers_to(questions)
+
+    def answers_to(self, questions: Mapping[str, Question], *, vouched: bool = False) -> dict[str, Any]:
+        """Find the answers to questions, or end the run until there are some.
+
+        :param vouched: Answers count only where it is certain that these very questions were put.
+        :raises InputNeeded: with the questions that have no answer yet.
+        """
+        missing = {question.feature for question in questions.values()} - self.call.capabilities
+        if missing:
+            raise MissingCapability(missing)
+        answers, open_questions = {}, {}
+        for key, question in questions.items():
+            try:
+                answers[key] = self.call.answers.to(key, question, vouched=vouched)
+            except UnusableAnswer:
+                open_questions[key] = question
+        if open_questions:
+            raise InputNeeded(open_questions)
+        return answers
+
+    def confirm(self, message: str) -> None:
+        """Let the person at the client decide whether the method runs at all.
+
+        :raises RpcError: when they did not say yes.
+        """
+        question = Elicit(message)
+        if question.feature not in self.call.capabilities:
+            return
+        answer = self.answers_to({"confirm": question}, vouched=True)["confirm"]
+        if not answer.accepted:
+            raise RpcError("Not done: the person who was asked did not agree")
+
+    def _ask_one(self, question: Question, key: str | None) -> Any:
+        self._questions += 1
+        key = f"question-{self._questions}" if key is None else key
+        return self.answers_to({key: question})[key]
 
 
 running_call: ContextVar[RunningCall] = ContextVar("flask_jsonrpc_mcp.current_call")

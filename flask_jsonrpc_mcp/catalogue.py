@@ -1,6 +1,6 @@
-"""What a caller may see of the registry: one name, or the tools page by page.
+"""What a caller may see of a registry: one name, or what is listed of it, page by page.
 
-Nothing here grows with the number of tools once a set of permissions has been seen: which tools it makes visible is
+Nothing here grows with the number of methods once a set of permissions has been seen: which of them it makes visible is
 remembered, for the last few hundred sets, and so is every page made of them.
 """
 
@@ -12,11 +12,11 @@ import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Generic
 
 from .access import Caller
 from .errors import InvalidCursor, MethodNotFound, SignInRequired
-from .methods import Method
-from .registry import Registry
+from .registry import M, Registry
 
 MAX_LISTINGS = 256
 
@@ -31,68 +31,69 @@ class Page:
     etag: str = ""
 
 
-MakePage = Callable[[tuple[Method, ...], str | None], Page]
-"""Spells a slice of the tools, given the cursor of the next page or ``None`` at the end."""
+MakePage = Callable[[tuple[M, ...], str | None], Page]
+"""Spells a slice of a list, given the cursor of the next page or ``None`` at the end."""
 
 
 @dataclass(frozen=True)
-class Listing:
-    """The tools that one set of permissions makes visible, in the order in which they were added."""
+class Listing(Generic[M]):
+    """What one set of permissions makes visible, in the order in which it was added."""
 
-    tools: tuple[Method, ...]
+    methods: tuple[M, ...]
     _pages: dict[tuple[str, int, int], Page] = field(default_factory=dict)
 
-    def page(self, spelling: str, offset: int, size: int, make: MakePage) -> Page:
-        """Return a page, made by ``make(tools, next_cursor)`` unless it was made before in the same spelling."""
+    def page(self, spelling: str, offset: int, size: int, make: MakePage[M]) -> Page:
+        """Return a page, made by ``make(methods, next_cursor)`` unless it was made before in the same spelling."""
         key = (spelling, offset, size)
         page = self._pages.get(key)
         if page is None:
             end = offset + size
-            page = make(self.tools[offset:end], encode_cursor(end) if end < len(self.tools) else None)
-            if offset % size == 0 and offset < len(self.tools):
+            page = make(self.methods[offset:end], encode_cursor(end) if end < len(self.methods) else None)
+            if offset % size == 0 and offset < len(self.methods):
                 # Other offsets are a client's own invention; remembering them would fill the memory.
                 self._pages[key] = page
         return page
 
 
 @dataclass(frozen=True)
-class _Snapshot:
+class _Snapshot(Generic[M]):
     """What is remembered of one version of the registry, by the permissions that some method asks for."""
 
     version: int
     permissions: frozenset[str]
-    listings: dict[frozenset[str], Listing] = field(default_factory=dict)
+    listings: dict[frozenset[str], Listing[M]] = field(default_factory=dict)
 
 
-class Catalogue:
-    """The registry as callers see it."""
+class Catalogue(Generic[M]):
+    """A registry as callers see it."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry[M]) -> None:
         self._registry = registry
         self._lock = threading.Lock()
-        self._snapshot = _Snapshot(-1, frozenset())
+        self._snapshot: _Snapshot[M] = _Snapshot(-1, frozenset())
 
-    def find(self, name: str, caller: Caller, *, tools_only: bool) -> Method:
-        """Find a method by name.
+    def find(self, name: str, caller: Caller, *, listed_only: bool = True) -> M:
+        """Find a method by its name.
 
+        :param listed_only: Methods that appear in no list, such as those that are no tools, do not exist here.
         :raises MethodNotFound: when there is none, or none this caller may know of.
         """
-        method = self._registry.get(name)
-        if method is None or (tools_only and method.tool is None) or not caller.has(method.access):
-            raise SignInRequired(name) if caller.may_sign_in else MethodNotFound(name)
-        return method
+        for method in self._registry.named(name):
+            if caller.has(method.access) and (method.listed or not listed_only):
+                return method
+        raise SignInRequired(name) if caller.may_sign_in else MethodNotFound(name)
 
-    def methods_for(self, caller: Caller) -> list[Method]:
-        """List all methods that a caller may call, tools or not."""
+    def methods_for(self, caller: Caller) -> list[M]:
+        """List all methods that a caller may call, also those that appear in no list."""
         return [method for method in self._registry if caller.has(method.access)]
 
-    def tools_for(self, caller: Caller) -> Listing:
-        """List the tools that a caller may use."""
+    def listing_for(self, caller: Caller) -> Listing[M]:
+        """List what a caller may use."""
         snapshot = self._current_snapshot()
         permissions = caller.permissions & snapshot.permissions
         listing = snapshot.listings.get(permissions)
         if listing is None:
-            visible = (m for m in self._registry if m.tool is not None and m.access <= permissions)
+            visible = (method for method in self._registry if method.listed and method.access <= permissions)
             listing = Listing(tuple(visible))
             with self._lock:
                 if len(snapshot.listings) >= MAX_LISTINGS:
@@ -100,7 +101,7 @@ class Catalogue:
                 snapshot.listings[permissions] = listing
         return listing
 
-    def _current_snapshot(self) -> _Snapshot:
+    def _current_snapshot(self) -> _Snapshot[M]:
         snapshot, version = self._snapshot, self._registry.version
         if snapshot.version != version:
             # The version was read first: what is added from now on makes the next look begin again.

@@ -1,4 +1,4 @@
-"""What a method may return when a value is not enough: content blocks, and a result with content of its own."""
+"""What a method may return when a value is not enough: content blocks, messages, a result with content of its own."""
 
 from __future__ import annotations
 
@@ -119,6 +119,32 @@ class ToolResult:
     meta: Mapping[str, Any] | None = None
 
 
+@dataclass(frozen=True)
+class PromptMessage:
+    """One message of a prompt, or of what a model is asked.
+
+    :param role: Who says it: ``user`` or ``assistant``.
+    """
+
+    content: ContentBlock | str
+    role: str = "user"
+
+    def to_json(self) -> dict[str, Any]:
+        if self.role not in ("user", "assistant"):
+            raise ValueError(f"the role of a message must be 'user' or 'assistant', not {self.role!r}")
+        return {"role": self.role, "content": _as_block(self.content).to_json()}
+
+
+def messages_of(said: Any) -> list[dict[str, Any]]:
+    """Spell messages: a text, a content block, a `PromptMessage`, or several of these.
+
+    :raises TypeError, ValueError: for anything else.
+    """
+    several = said if isinstance(said, (list, tuple)) else [said]
+    messages = [item if isinstance(item, PromptMessage) else PromptMessage(item) for item in several]
+    return [message.to_json() for message in messages]
+
+
 def as_tool_result(returned: Any) -> ToolResult | None:
     """Read a result that has content of its own; ``None`` for a plain value."""
     if isinstance(returned, ToolResult):
@@ -136,11 +162,7 @@ def blocks_of(result: ToolResult) -> list[dict[str, Any]]:
     :raises TypeError: for anything else.
     """
     content = [result.content] if isinstance(result.content, (str, ContentBlock)) else result.content
-    blocks = [TextContent(item) if isinstance(item, str) else item for item in content]
-    for block in blocks:
-        if not isinstance(block, ContentBlock):
-            raise TypeError(f"{type(block).__name__} among content blocks; use TextContent or another of them")
-    return [block.to_json() for block in blocks]
+    return [_as_block(item).to_json() for item in content]
 
 
 def meta_of(result: ToolResult) -> dict[str, Any] | None:
@@ -160,6 +182,13 @@ def is_content_hint(hint: Any) -> bool:
     if isinstance(hint, type) and issubclass(hint, (ContentBlock, ToolResult)):
         return True
     return any(is_content_hint(inner) for inner in get_args(hint))
+
+
+def _as_block(item: Any) -> ContentBlock:
+    block = TextContent(item) if isinstance(item, str) else item
+    if not isinstance(block, ContentBlock):
+        raise TypeError(f"{type(block).__name__} among content blocks; use TextContent or another of them")
+    return block
 
 
 def _base64(data: bytes) -> str:

@@ -2,29 +2,53 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .access import Authenticator, Caller
+from .calls import COMPLETION, METHOD, PROMPT, RESOURCE
 from .catalogue import Catalogue
-from .dispatcher import Dispatcher
+from .completers import Completer
+from .dispatcher import Dispatcher, Finder
 from .errors import Forbidden, Unauthorized
-from .registry import Registry
+from .prompts import Prompt
+from .rate_limits import RateLimits
+from .registry import MethodRegistry, Registry
+from .resources import Resources
 
 
-@dataclass(frozen=True)
 class Core:
-    """The methods of a blueprint, and who may use them.
+    """The methods, prompts and resources of a blueprint, and who may use them.
 
+    :param name: The name of the blueprint.
     :param require_auth: Nobody is served without credentials.
-    :param discover_access: The permissions it takes to list and describe tools.
+    :param discover_access: The permissions it takes to list and describe what there is.
     """
 
-    registry: Registry
-    catalogue: Catalogue
-    dispatcher: Dispatcher
-    authenticator: Authenticator
-    require_auth: bool = False
-    discover_access: frozenset[str] = frozenset()
+    def __init__(
+        self,
+        name: str,
+        authenticator: Authenticator,
+        rate_limits: RateLimits,
+        *,
+        require_auth: bool = False,
+        discover_access: frozenset[str] = frozenset(),
+    ) -> None:
+        self.name = name
+        self.authenticator = authenticator
+        self.require_auth = require_auth
+        self.discover_access = discover_access
+        self.registry = MethodRegistry()
+        self.prompt_registry = Registry[Prompt]()
+        self.completer_registry = Registry[Completer]()
+        self.catalogue = Catalogue(self.registry)
+        self.prompts = Catalogue(self.prompt_registry)
+        self.resources = Resources()
+        self.completers = Catalogue(self.completer_registry)
+        kinds: dict[str, Finder] = {
+            METHOD: self.catalogue,
+            PROMPT: self.prompts,
+            RESOURCE: self.resources,
+            COMPLETION: self.completers,
+        }
+        self.dispatcher = Dispatcher(kinds, rate_limits)
 
     def admit(self) -> Caller:
         """Find out who sent the current request, and whether they may come in at all.
@@ -37,7 +61,7 @@ class Core:
         return caller
 
     def require_discovery(self, caller: Caller) -> None:
-        """Let a caller list and describe tools.
+        """Let a caller list and describe what there is.
 
         :raises Unauthorized: to an anonymous caller who could sign in.
         :raises Forbidden: to everyone else without the permissions.

@@ -6,6 +6,7 @@ import functools
 import importlib.util
 import inspect
 import re
+import string
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,8 +16,8 @@ from .strict_json import to_plain
 
 NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")
 HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
-CLIENT_FEATURES = ("elicitation", "roots", "sampling")
-"""What an MCP client can do for a method, as it says in its capabilities."""
+CLIENT_FEATURES = ("elicitation", "elicitation.url", "roots", "sampling")
+"""What an MCP client can do for a method, as its capabilities say; a dot leads to one within another."""
 
 
 @contextmanager
@@ -111,6 +112,18 @@ def checked_features(requires: Iterable[str]) -> frozenset[str]:
     if isinstance(requires, str) or not features <= set(CLIENT_FEATURES):
         raise ValueError(f"requires must be a list of {', '.join(CLIENT_FEATURES)}, not {requires!r}")
     return features
+
+
+def check_placeholders(text: str, names: Iterable[str]) -> None:
+    """Let a text have ``{name}`` in it for each of some names, and nothing else in braces.
+
+    :raises ValueError: naming what it has instead.
+    """
+    for _, name, format_spec, conversion in string.Formatter().parse(text):
+        if name is not None and (name not in names or format_spec or conversion):
+            raise ValueError(
+                f"{{{name}}} in {text!r} is none of the parameters; there are {', '.join(names) or 'none'}"
+            )
 
 
 def check_async(func: Callable[..., Any]) -> None:

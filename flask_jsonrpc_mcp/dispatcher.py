@@ -7,16 +7,17 @@ either an `RpcError`, which was written for the caller, or is logged in full und
 from __future__ import annotations
 
 import time
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from blinker import Namespace
 from flask import current_app
 
+from .access import Caller
 from .calls import Call, Result, RunningCall, log_unexpected
-from .catalogue import Catalogue
-from .content import as_tool_result, blocks_of, meta_of
 from .errors import MAX_QUOTED, InternalError, MissingCapability, RpcError, VerbNotAllowed, one_line
 from .methods import Method
+from .questions import InputNeeded
 from .rate_limits import RateLimits
 from .running import Runner
 from .strict_json import to_plain
@@ -25,15 +26,24 @@ method_called = Namespace().signal("method-called")
 """Sent by the app after each call, with ``call``, ``method``, ``outcome``, ``duration`` and ``error``.
 
 ``call`` is the :class:`Call`, ``method`` the :class:`Method` or ``None`` when there was none to find, ``outcome`` is
-``"ok"`` or the slug of the error, ``duration`` is in seconds, and ``error`` is what the caller was told, or ``None``.
+``"ok"``, ``"input_required"`` when the client is asked first, or the slug of the error, ``duration`` is in seconds, and
+``error`` is what the caller was told, or ``None``.
 """
+
+INPUT_REQUIRED = "input_required"
+
+
+class Finder(Protocol):
+    """Where the methods of one kind are found."""
+
+    def find(self, name: str, caller: Caller, *, listed_only: bool = True) -> Method: ...
 
 
 class Dispatcher:
-    """Runs calls of what a catalogue holds."""
+    """Runs calls of every kind."""
 
-    def __init__(self, catalogue: Catalogue, rate_limits: RateLimits) -> None:
-        self._catalogue = catalogue
+    def __init__(self, kinds: Mapping[str, Finder], rate_limits: RateLimits) -> None:
+        self._kinds = kinds
         self._rate_limits = rate_limits
         self._runner = Runner()
 
@@ -41,42 +51,43 @@ class Dispatcher:
         """Run a call inside the current Flask request.
 
         :raises RpcError: for every failure; an `InternalError` for what nobody expected.
+        :raises InputNeeded: when the method has questions that the client has not answered yet.
         """
         started = time.perf_counter()
         method: Method | None = None
         try:
             self._rate_limits.count(call.caller)
-            method = self._catalogue.find(call.name, call.caller, tools_only=call.tools_only)
+            method = self._kinds[call.kind].find(call.name, call.caller, listed_only=call.listed_only)
             if call.read_only and not method.read_only:
                 raise VerbNotAllowed(["POST"])
             missing = method.requires - call.capabilities
             if missing:
                 raise MissingCapability(missing)
             self._rate_limits.count_method(call.caller, method.name, method.rate_limit)
-            positional, named = method.params.bind(call.arguments)
-            result = _dump(method, self._runner.run(RunningCall(call), method, positional, named))
+            positional, named = method.bind(call)
+            running = RunningCall(call)
+            if method.confirm is not None:
+                running.confirm(_spelled_out(method.confirm, call.arguments, method))
+            result = method.dump(self._runner.run(running, method, positional, named), call)
+        except InputNeeded:
+            _report(call, method, INPUT_REQUIRED, None, time.perf_counter() - started)
+            raise
         # BaseException, because sys.exit() in a method must not end the worker, and every call in it.
         except BaseException as error:
             failure = _as_rpc_error(error, call.id)
-            _report(call, method, failure, time.perf_counter() - started)
+            _report(call, method, failure.slug, failure, time.perf_counter() - started)
             raise failure from error.__cause__
-        _report(call, method, None, time.perf_counter() - started)
+        _report(call, method, "ok", None, time.perf_counter() - started)
         return result
 
 
-def _dump(method: Method, returned: Any) -> Result:
-    shown = as_tool_result(returned)
-    if shown is None:
-        return Result(_dump_value(method, returned))
-    content = blocks_of(shown) or None
-    # What declares its output must give it, with content beside it or without.
-    undeclared = method.output is None and shown.value is None and content is not None
-    value = None if undeclared else _dump_value(method, shown.value)
-    return Result(value, content, meta_of(shown))
-
-
-def _dump_value(method: Method, value: Any) -> Any:
-    return to_plain(value) if method.output is None else method.output.dump_result(value)
+def _spelled_out(text: str, arguments: Mapping[str, Any] | Sequence[Any], method: Method) -> str:
+    """Put arguments into a text, each on one line and not too long; those not given as their default, or as "none"."""
+    properties = method.params.schema["properties"]
+    given = arguments if isinstance(arguments, Mapping) else dict(zip(properties, arguments, strict=False))
+    defaults = {name: rules.get("default", "none") for name, rules in properties.items() if isinstance(rules, Mapping)}
+    values = {name: given.get(name, defaults.get(name)) for name in properties}
+    return text.format_map({name: one_line(str(value), MAX_QUOTED) for name, value in values.items()})
 
 
 def _as_rpc_error(error: BaseException, call_id: str) -> RpcError:
@@ -99,8 +110,7 @@ def _spoken(error: RpcError) -> RpcError:
     return error
 
 
-def _report(call: Call, method: Method | None, error: RpcError | None, duration: float) -> None:
-    outcome = "ok" if error is None else error.slug
+def _report(call: Call, method: Method | None, outcome: str, error: RpcError | None, duration: float) -> None:
     current_app.logger.info(
         "call face=%s name=%r caller=%r outcome=%s ms=%.1f id=%s",
         call.face,

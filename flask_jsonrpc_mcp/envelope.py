@@ -96,6 +96,17 @@ def read_request(item: Any) -> Request:
     return Request(item["method"], params, item.get("id"), wants_reply="id" in item)
 
 
+def notification(method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Spell a notification."""
+    spelled: dict[str, Any] = {"jsonrpc": VERSION, "method": method}
+    return spelled if params is None else {**spelled, "params": params}
+
+
+def is_response(item: Any) -> bool:
+    """Tell whether something is the answer to a request, rather than one."""
+    return isinstance(item, dict) and "method" not in item and ("result" in item or "error" in item) and "id" in item
+
+
 def write_response(response: Response, *, omit_null_id: bool = False) -> bytes:
     """Spell a response as JSON.
 

@@ -15,7 +15,10 @@
     │   ├── HeaderMismatch      MCP: a header says something else than the body
     │   ├── UnsupportedVersion  MCP: a protocol version we do not speak
     │   ├── MalformedParams     MCP: the params of a protocol method are not what it takes
-    │   │   └── UnknownTool     MCP: no such tool, or none this caller may know of
+    │   │   └── UnknownName     MCP: no such tool, prompt or resource, or none this caller may know of
+    │   │       ├── UnknownTool
+    │   │       ├── UnknownPrompt
+    │   │       └── UnknownResource
     │   ├── SessionMissing      MCP before 2026: the client has not been initialised
     │   └── SessionNotFound     MCP before 2026: the session has ended or belongs to someone else
     ├── MethodNotFound          no such method, or none this caller may know of
@@ -225,16 +228,41 @@ class MalformedParams(InvalidRequest):
     rpc_status = 200
 
 
-class UnknownTool(MalformedParams):
-    """No such tool, or none this caller may know of.
+class UnknownName(MalformedParams):
+    """No such thing, or none this caller may know of.
 
     :param sign_in: An anonymous caller who could sign in; answered with a challenge.
     """
 
-    def __init__(self, name: str, *, sign_in: bool) -> None:
-        super().__init__(f"Unknown tool: {one_line(name, MAX_QUOTED)}")
+    kind = "name"
+
+    def __init__(self, name: str, *, sign_in: bool, data: Any = None) -> None:
+        super().__init__(f"Unknown {self.kind}: {one_line(name, MAX_QUOTED)}", data=data)
         if sign_in:
             self.status = self.rpc_status = 401
+
+
+class UnknownTool(UnknownName):
+    """No such tool, or none this caller may know of."""
+
+    kind = "tool"
+
+
+class UnknownPrompt(UnknownName):
+    """No such prompt, or none this caller may know of."""
+
+    kind = "prompt"
+
+
+class UnknownResource(UnknownName):
+    """Nothing to read under this URI, or nothing this caller may know of."""
+
+    kind = "resource"
+
+    def __init__(self, uri: str, *, sign_in: bool, code: int | None = None) -> None:
+        super().__init__(uri, sign_in=sign_in, data={"uri": one_line(uri, MAX_QUOTED)})
+        if code is not None:
+            self.code = code
 
 
 class SessionMissing(InvalidRequest):
@@ -296,8 +324,13 @@ class MissingCapability(RpcError):
 
     def __init__(self, missing: Iterable[str]) -> None:
         names = sorted(missing)
-        data: dict[str, dict[str, object]] = {"requiredCapabilities": {name: {} for name in names}}
-        super().__init__(f"This tool needs a client with {', '.join(names)}", data=data)
+        needed: dict[str, dict[str, Any]] = {}
+        for name in names:
+            # A dot leads to a capability within another.
+            outer, _, inner = name.partition(".")
+            needed.setdefault(outer, {}).update({inner: {}} if inner else {})
+        text = f"This needs an MCP client that can do what it asks for: {', '.join(names)}"
+        super().__init__(text, data={"requiredCapabilities": needed})
 
 
 class TimedOut(RpcError):

@@ -22,6 +22,7 @@ class McpTool:
     title: str | None = None
     annotations: Mapping[str, Any] = field(default_factory=dict)
     requires: frozenset[str] = frozenset()
+    confirm: str | None = None
 
 
 class Markable(Protocol):
@@ -36,7 +37,11 @@ def mcp_tool(func: F, /) -> F: ...
 
 @overload
 def mcp_tool(
-    *, title: str | None = None, annotations: Mapping[str, Any] | None = None, requires: Iterable[str] = ()
+    *,
+    title: str | None = None,
+    annotations: Mapping[str, Any] | None = None,
+    requires: Iterable[str] = (),
+    confirm: str | None = None,
 ) -> Callable[[F], F]: ...
 
 
@@ -47,6 +52,7 @@ def mcp_tool(
     title: str | None = None,
     annotations: Mapping[str, Any] | None = None,
     requires: Iterable[str] = (),
+    confirm: str | None = None,
 ) -> F | Callable[[F], F]:
     """Mark a method for MCP: it is listed as a tool, and the REST face serves it too.
 
@@ -56,6 +62,8 @@ def mcp_tool(
     :param annotations: Hints for clients, sent as they are; ``readOnlyHint``, ``destructiveHint``,
         ``idempotentHint`` and ``openWorldHint`` are true or false.
     :param requires: What the tool cannot do without in a client: ``sampling``, ``elicitation``, ``roots``.
+    :param confirm: What to ask the person at the client before the method runs, such as ``"Delete article {id}?"``
+        with arguments in braces. Clients that cannot ask run it unasked, unless it also ``requires`` elicitation.
     """
     if func is not None and not callable(func):
         raise TypeError(f"@mcp_tool takes its options by name; write @mcp_tool(title={func!r})")
@@ -66,6 +74,7 @@ def mcp_tool(
                 title=None if title is None else checked_text("title", title),
                 annotations=checked_annotations(annotations),
                 requires=checked_features(requires),
+                confirm=None if confirm is None else checked_text("confirm", confirm),
             )
         try:
             setattr(func, _MARK, tool)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from .calls import Call, Result
+from .content import as_tool_result, blocks_of, meta_of
 from .declarations import (
     check_async,
     checked_age,
@@ -20,7 +22,7 @@ from .marks import McpTool, mark_of
 from .rate_limits import RateLimits
 from .schema import Params, Shape, compile_output, compile_params
 from .schema.shape import SchemaSpec
-from .strict_json import write
+from .strict_json import to_plain, write
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -28,18 +30,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Method:
-    """A function made callable from outside."""
+    """A function made callable from outside. Prompts and resources are kinds of it."""
 
     name: str
     func: Callable[..., Any]
     description: str
     params: Params
-    output: Shape | None
     access: frozenset[str]
+    output: Shape | None = None
     max_age: int | None = None
     timeout: float | None = None
     rate_limit: tuple[Any, ...] = ()
     tool: McpTool | None = None
+
+    @property
+    def listed(self) -> bool:
+        """Whether it is in the list of its kind. A method that is no tool can be called, but is in none."""
+        return self.tool is not None
 
     @property
     def requires(self) -> frozenset[str]:
@@ -48,6 +55,34 @@ class Method:
     @property
     def read_only(self) -> bool:
         return self.tool is not None and self.tool.annotations.get("readOnlyHint") is True
+
+    @property
+    def confirm(self) -> str | None:
+        return None if self.tool is None else self.tool.confirm
+
+    def bind(self, call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Make the arguments of the function from those of a call.
+
+        :raises InvalidParams: listing everything that is wrong with them.
+        """
+        return self.params.bind(call.arguments)
+
+    def dump(self, returned: Any, call: Call) -> Result:
+        """Make plain JSON of what the function returned.
+
+        :raises Exception: of any kind, when it is not what was declared or has no form in JSON.
+        """
+        shown = as_tool_result(returned)
+        if shown is None:
+            return Result(self._dump_value(returned))
+        content = blocks_of(shown) or None
+        # What declares its output must give it, with content beside it or without.
+        undeclared = self.output is None and shown.value is None and content is not None
+        value = None if undeclared else self._dump_value(shown.value)
+        return Result(value, content, meta_of(shown))
+
+    def _dump_value(self, value: Any) -> Any:
+        return to_plain(value) if self.output is None else self.output.dump_result(value)
 
     @cached_property
     def descriptor(self) -> dict[str, Any]:
@@ -70,16 +105,21 @@ class Method:
         return write(self.descriptor)
 
 
-class MethodOptions(TypedDict, total=False):
-    """What can be said of a method besides its name; see `McpBlueprint.method`."""
+class CommonOptions(TypedDict, total=False):
+    """What can be said of a method of any kind."""
 
     description: str | None
     params: SchemaSpec | None
-    output: SchemaSpec | None
     access: Iterable[str]
-    max_age: int | None
     timeout: float | None
     rate_limit: str | None
+
+
+class MethodOptions(CommonOptions, total=False):
+    """What can be said of a method besides its name; see `McpBlueprint.method`."""
+
+    output: SchemaSpec | None
+    max_age: int | None
 
 
 def make_method(
@@ -90,24 +130,41 @@ def make_method(
     :raises TypeError, ValueError: naming the function, what is wrong with it and the fix.
     """
     with naming(func):
-        known = MethodOptions.__annotations__
-        unknown = sorted(set(options) - set(known))
-        if unknown:
-            raise TypeError(f"a method has no option {unknown[0]!r}; it has {', '.join(known)}")
+        check_options("method", options, MethodOptions)
         name = checked_name(func, name)
-        check_async(func)
         method = Method(
             name=name,
-            func=func,
-            description=checked_description(func, options.get("description"), name),
-            params=compile_params(func, options.get("params")),
+            **common_members(func, name, rate_limits, options),
             output=compile_output(func, options.get("output")),
-            access=checked_permissions("access", options.get("access", ())),
             max_age=checked_age(options.get("max_age")),
-            timeout=checked_timeout(options.get("timeout")),
-            rate_limit=rate_limits.parse(options.get("rate_limit")),
             tool=mark_of(func),
         )
         # What cannot be spelled must fail now, not when all tools are listed.
         _ = method.descriptor_json, method.params.mirrored
     return method
+
+
+def common_members(
+    func: Callable[..., Any], name: str, rate_limits: RateLimits, options: CommonOptions
+) -> dict[str, Any]:
+    """Read off a function what methods of every kind have."""
+    check_async(func)
+    return {
+        "func": func,
+        "description": checked_description(func, options.get("description"), name),
+        "params": compile_params(func, options.get("params")),
+        "access": checked_permissions("access", options.get("access", ())),
+        "timeout": checked_timeout(options.get("timeout")),
+        "rate_limit": rate_limits.parse(options.get("rate_limit")),
+    }
+
+
+def check_options(kind: str, options: Mapping[str, Any], known: type) -> None:
+    """Refuse options that a kind of method does not have.
+
+    :raises TypeError: naming those it has.
+    """
+    names = known.__annotations__
+    unknown = sorted(set(options) - set(names))
+    if unknown:
+        raise TypeError(f"a {kind} has no option {unknown[0]!r}; it has {', '.join(names)}")

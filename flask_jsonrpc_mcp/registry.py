@@ -1,17 +1,20 @@
-"""Where a blueprint keeps its methods."""
+"""Where a blueprint keeps its methods, each kind of them in a registry of its own."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Generic, TypeVar
 
-from .declarations import spell
+from .declarations import check_placeholders, naming, spell
 from .marks import McpTool, remember_registration
 from .methods import Method
 
 # These are paths of their own below /mcp/tools/.
 RESERVED_TOOL_NAMES = ("list", "describe", "invoke")
+
+M = TypeVar("M", bound=Method)
 
 
 def alias_of(name: str) -> str:
@@ -19,23 +22,30 @@ def alias_of(name: str) -> str:
     return name.replace(".", "_")
 
 
-class Registry:
-    """The methods of one blueprint, in the order in which they were added."""
+class Registry(Generic[M]):
+    """Methods of one kind, in the order in which they were added."""
 
     def __init__(self) -> None:
-        self._methods: dict[str, Method] = {}
-        self._aliases: dict[str, str] | None = None
+        self._methods: dict[str, M] = {}
         self._versions = itertools.count(1)
         self.version = 0
 
-    def __iter__(self) -> Iterator[Method]:
+    def __iter__(self) -> Iterator[M]:
         # A copy: methods may be added while another thread lists them.
         return iter(list(self._methods.values()))
 
-    def get(self, name: str) -> Method | None:
+    def __len__(self) -> int:
+        return len(self._methods)
+
+    def get(self, name: str) -> M | None:
         return self._methods.get(name)
 
-    def add(self, method: Method) -> None:
+    def named(self, name: str) -> tuple[M, ...]:
+        """Find what a caller may mean by a name, the best first."""
+        method = self._methods.get(name)
+        return () if method is None else (method,)
+
+    def add(self, method: M) -> None:
         """Add a method.
 
         :raises ValueError: when its name is taken.
@@ -47,8 +57,41 @@ class Registry:
                 " give one of them another name"
             )
         self._set(method)
+
+    def remove(self, name: str) -> None:
+        """Remove a method.
+
+        :raises KeyError: when there is none of this name.
+        """
+        del self._methods[name]
+        self.version = next(self._versions)
+
+    def _set(self, method: M) -> None:
+        self._methods[method.name] = method
+        # After the method is there: whoever sees the new version sees it too.
+        self.version = next(self._versions)
+
+
+class MethodRegistry(Registry[Method]):
+    """The methods of a blueprint that are called, some of them tools."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._aliases: dict[str, str] | None = None
+
+    def add(self, method: Method) -> None:
+        super().add(method)
         if method.tool is None:
             remember_registration(method.func, self, method.name)
+
+    def remove(self, name: str) -> None:
+        super().remove(name)
+        if self._aliases is not None:
+            self._aliases.pop(alias_of(name), None)
+
+    def mark(self, name: str, tool: McpTool) -> None:
+        """Make a tool of a method."""
+        self._set(replace(self._methods[name], tool=tool))
 
     def use_aliases(self) -> None:
         """Let every tool also be known by its alias, from now on.
@@ -63,6 +106,18 @@ class Registry:
         """Find the name behind an alias; a name is its own."""
         return alias if self._aliases is None else self._aliases.get(alias, alias)
 
+    def _set(self, method: Method) -> None:
+        if method.tool is not None and method.name in RESERVED_TOOL_NAMES:
+            raise ValueError(
+                f"{spell(method.func)}: a tool cannot be called {method.name!r}, because /mcp/tools/{method.name}"
+                " is a path of its own; give the method another name"
+            )
+        if method.confirm is not None:
+            with naming(method.func):
+                check_placeholders(method.confirm, method.params.schema["properties"])
+        self._add_alias(method)
+        super()._set(method)
+
     def _add_alias(self, method: Method) -> None:
         if self._aliases is None or method.tool is None:
             return
@@ -73,18 +128,3 @@ class Registry:
                 f"{spell(method.func)}: without dots, {method.name!r} and {taken!r} are both {alias!r};"
                 " rename one of them, or leave JSONRPC_MCP_TOOL_NAME_STYLE as it is"
             )
-
-    def mark(self, name: str, tool: McpTool) -> None:
-        """Make a tool of a method."""
-        self._set(replace(self._methods[name], tool=tool))
-
-    def _set(self, method: Method) -> None:
-        if method.tool is not None and method.name in RESERVED_TOOL_NAMES:
-            raise ValueError(
-                f"{spell(method.func)}: a tool cannot be called {method.name!r}, because /mcp/tools/{method.name}"
-                " is a path of its own; give the method another name"
-            )
-        self._add_alias(method)
-        self._methods[method.name] = method
-        # After the method is there: whoever sees the new version sees it too.
-        self.version = next(self._versions)

@@ -11,9 +11,11 @@ from typing import Any
 from flask import current_app
 
 from .calls import RunningCall, log_unexpected, running_call
-from .errors import Overloaded, RpcError, TimedOut
+from .errors import Overloaded, RpcError, TimedOut, one_line
 from .methods import Method
+from .questions import InputNeeded
 from .settings import setting
+from .strict_json import to_plain, write
 
 
 class Runner:
@@ -32,8 +34,8 @@ class Runner:
         before = running_call.set(call)
         try:
             if method.timeout is None:
-                return _run(method, positional, named)
-            return self._run_within(method.timeout, call, lambda: _run(method, positional, named))
+                return _run(call, method, positional, named)
+            return self._run_within(method.timeout, call, lambda: _run(call, method, positional, named))
         finally:
             running_call.reset(before)
 
@@ -46,7 +48,7 @@ class Runner:
         threading.Thread(target=context.run, args=(outcome.find_out,), name=call.call.id, daemon=True).start()
         if outcome.known.wait(seconds):
             return outcome.get()
-        call.cancel()
+        call.call.cancellation.request()
         with self._lock:
             self._overdue += 1
         outcome.when_known(lambda: self._end_overdue(call, outcome))
@@ -55,7 +57,7 @@ class Runner:
     def _end_overdue(self, call: RunningCall, outcome: _Outcome) -> None:
         with self._lock:
             self._overdue -= 1
-        if outcome.error is not None and not isinstance(outcome.error, RpcError):
+        if outcome.error is not None and not isinstance(outcome.error, (RpcError, InputNeeded)):
             log_unexpected(outcome.error, call.call.id)
 
 
@@ -95,14 +97,14 @@ class _Outcome:
             then()
 
 
-def _run(method: Method, positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
+def _run(call: RunningCall, method: Method, positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
     result = current_app.ensure_sync(method.func)(*positional, **named)
     if isinstance(result, CoroutineType):
         result = current_app.ensure_sync(_awaited)(result)
     if isinstance(result, Iterator):
-        return _buffered(method, list(result))
+        return _buffered(method, [_announced(call, number, item) for number, item in enumerate(result, 1)])
     if isinstance(result, AsyncGeneratorType):
-        return _buffered(method, current_app.ensure_sync(_collected)(result))
+        return _buffered(method, current_app.ensure_sync(_collected)(call, result))
     return result
 
 
@@ -110,8 +112,19 @@ async def _awaited(coroutine: CoroutineType[Any, Any, Any]) -> Any:
     return await coroutine
 
 
-async def _collected(items: AsyncGeneratorType[Any, None]) -> list[Any]:
-    return [item async for item in items]
+async def _collected(call: RunningCall, items: AsyncGeneratorType[Any, None]) -> list[Any]:
+    number, collected = 0, []
+    async for item in items:
+        number += 1
+        collected.append(_announced(call, number, item))
+    return collected
+
+
+def _announced(call: RunningCall, number: int, item: Any) -> Any:
+    """Show an item of a generator to a client that wants to see how it gets on."""
+    if call.call.listener is not None:
+        call.progress(number, message=one_line(item if isinstance(item, str) else write(to_plain(item)).decode()))
+    return item
 
 
 def _buffered(method: Method, items: list[Any]) -> Any:

@@ -30,6 +30,11 @@ DEFAULTS: dict[str, Any] = {
     "GET_METHODS": GET_READ_ONLY,
     "TOOL_NAME_STYLE": AS_DECLARED,
     "SESSION_MAX_AGE": 24 * 60 * 60,
+    "MAILBOX": None,
+    "ANSWER_TIMEOUT": 300,
+    "MAX_WAITING": 4,
+    "SUBSCRIPTIONS": False,
+    "MAX_LISTENERS": 4,
 }
 
 MAX_BODY = 4 * 1024 * 1024
@@ -50,6 +55,9 @@ def set_defaults(app: App) -> None:
         ("MAX_OVERDUE", 1),
         ("LIST_MAX_AGE", 0),
         ("SESSION_MAX_AGE", 1),
+        ("ANSWER_TIMEOUT", 1),
+        ("MAX_WAITING", 1),
+        ("MAX_LISTENERS", 1),
     ):
         value = app.config[PREFIX + name]
         if not isinstance(value, int) or isinstance(value, bool) or value < least:

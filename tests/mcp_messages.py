@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,8 @@ from .conftest import asking
 
 META = "io.modelcontextprotocol/"
 SERVER_INFO = META + "serverInfo"
+ACCEPT = {"Accept": "application/json, text/event-stream"}
+"""What every client must accept."""
 
 
 def modern_meta(version: str = MODERN, **capabilities: Any) -> dict[str, Any]:
@@ -25,8 +28,9 @@ def modern_meta(version: str = MODERN, **capabilities: Any) -> dict[str, Any]:
 
 
 def modern_headers(method: str, params: dict[str, Any], version: str = MODERN) -> dict[str, str]:
-    named = {"Mcp-Name": str(params["name"])} if "name" in params else {}
-    return {"MCP-Protocol-Version": version, "Mcp-Method": method, **named}
+    name = params.get("uri", params.get("name"))
+    named = {} if name is None else {"Mcp-Name": str(name)}
+    return {**ACCEPT, "MCP-Protocol-Version": version, "Mcp-Method": method, **named}
 
 
 @dataclass
@@ -47,8 +51,8 @@ class ModernClient:
             sent = {other: sent[other] for other in sent if other.lower() != header.lower()}
             if value is not None:
                 sent[header] = value
-        body = asking(method, {**params, "_meta": modern_meta(**self.capabilities)})
-        return self.client.post("/mcp", json=body, headers=sent)
+        meta = {**modern_meta(**self.capabilities), **params.get("_meta", {})}
+        return self.client.post("/mcp", json=asking(method, {**params, "_meta": meta}), headers=sent)
 
     def call(self, name: str, arguments: Any = None, **headers: str | None) -> TestResponse:
         return self.post("tools/call", {"name": name, "arguments": arguments or {}}, **headers)
@@ -78,7 +82,7 @@ class LegacyClient:
         return response
 
     def send(self, payload: Any, **headers: str) -> TestResponse:
-        sent = dict(self.headers)
+        sent = {**ACCEPT, **self.headers}
         if self.session is not None:
             sent["Mcp-Session-Id"] = self.session
         if self.version >= "2025-06-18":
@@ -106,6 +110,14 @@ def client_of(version: str, client: FlaskClient, **options: Any) -> ModernClient
 def result(response: Any) -> Any:
     assert response.status_code == 200, response.text
     return response.get_json()["result"]
+
+
+def events(response: Any) -> list[Any]:
+    """The messages of an event stream, without the comments."""
+    assert (response.status_code, response.mimetype) == (200, "text/event-stream"), response.text
+    lines = response.text.split("\n\n")
+    assert lines.pop() == ""
+    return [json.loads(line.removeprefix("data: ")) for line in lines if line != ":"]
 
 
 def error(response: Any) -> tuple[int, int, str]:

@@ -167,7 +167,7 @@ def test_well_known_tells_who_where_and_how() -> None:
             {
                 "name": "mcp",
                 "protocolVersions": list(VERSIONS),
-                "capabilities": {"tools": {}},
+                "capabilities": {"tools": {}, "logging": {}},
                 "endpoints": {
                     "mcp": "http://localhost/mcp",
                     "jsonrpc": "http://localhost/jsonrpc",

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from flask_jsonrpc_mcp import Caller, McpBlueprint, mcp_tool
 from flask_jsonrpc_mcp.catalogue import MAX_LISTINGS, Catalogue, decode_cursor, encode_cursor
 from flask_jsonrpc_mcp.errors import InvalidCursor
+from flask_jsonrpc_mcp.methods import Method
 
 from .conftest import Site, basic, make_auth
 
@@ -162,9 +163,9 @@ def test_tools_added_while_others_list_are_never_lost() -> None:
         site = Site(McpBlueprint())
         catalogue, caller, done = site.rpc.core.catalogue, Caller(), threading.Event()
 
-        def look(catalogue: Catalogue = catalogue, caller: Caller = caller, done: threading.Event = done) -> None:
+        def look(seen: Catalogue[Method] = catalogue, caller: Caller = caller, done: threading.Event = done) -> None:
             while not done.is_set():
-                catalogue.tools_for(caller)
+                seen.listing_for(caller)
 
         with ThreadPoolExecutor(4) as pool:
             for _ in range(4):
@@ -172,4 +173,4 @@ def test_tools_added_while_others_list_are_never_lost() -> None:
             for number in range(20):
                 site.tool(lambda: None, name=f"t{number}")
             done.set()
-        assert len(catalogue.tools_for(caller).tools) == 20
+        assert len(catalogue.listing_for(caller).methods) == 20

@@ -122,7 +122,7 @@ def test_the_unexpected_is_a_result_that_tells_nothing(shop: Site, version: str)
     [
         ({"name": "absent"}, "Unknown tool: absent"),
         ({"name": "absent", "arguments": {"x": 1}}, "Unknown tool: absent"),
-        ({}, "params.name must be the name of a tool"),
+        ({}, "params.name must be a string"),
         ({"name": "price", "arguments": []}, "params.arguments must be an object"),
     ],
 )

@@ -26,7 +26,7 @@ def test_the_handshake(shop: Site, version: str) -> None:
     client = LegacyClient(shop.client, version)
     assert result(client.initialize()) == {
         "protocolVersion": version,
-        "capabilities": {"tools": {}},
+        "capabilities": {"tools": {}, "logging": {}},
         "serverInfo": {"name": "shop", "version": "2.1"},
     }
     assert client.session is not None

@@ -31,7 +31,7 @@ def test_discover(shop: Site) -> None:
     assert result(ModernClient(shop.client).post("server/discover")) == {
         "resultType": "complete",
         "supportedVersions": [MODERN],
-        "capabilities": {"tools": {}},
+        "capabilities": {"tools": {}, "logging": {}},
         "ttlMs": 0,
         "cacheScope": "public",
         "_meta": {SERVER_INFO: {"name": "shop", "version": "2.1"}},
@@ -221,7 +221,7 @@ def test_a_modern_notification_is_heard(shop: Site) -> None:
 def test_a_tool_can_require_what_a_client_can_do(shop: Site, version: str) -> None:
     shop.rpc.add_method("summarise", mcp_tool(requires=["sampling"])(lambda: "short"))
     refused = client_of(version, shop.client).call("summarise")
-    assert error(refused)[1:] == (-32021, "This tool needs a client with sampling")
+    assert error(refused)[1:] == (-32021, "This needs an MCP client that can do what it asks for: sampling")
     assert refused.get_json()["error"]["data"] == {"requiredCapabilities": {"sampling": {}}}
     assert refused.status_code == (400 if version == MODERN else 200)
     able = client_of(version, shop.client, capabilities={"sampling": {}})
@@ -230,7 +230,7 @@ def test_a_tool_can_require_what_a_client_can_do(shop: Site, version: str) -> No
 
 
 def test_what_a_tool_can_require_is_known() -> None:
-    with pytest.raises(ValueError, match="requires must be a list of elicitation, roots, sampling"):
+    with pytest.raises(ValueError, match=r"requires must be a list of elicitation, elicitation\.url, roots, sampling"):
         mcp_tool(requires=["telepathy"])(lambda: 1)
 
 

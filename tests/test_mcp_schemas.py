@@ -93,7 +93,7 @@ def result_rules(version: str) -> dict[str, Any]:
         "tools/list": record(listed, {"nextCursor": TEXT}),
         "tools/call": record(called, structured),
     }
-    capabilities = record({"tools": record({})})
+    capabilities = record({"tools": record({}), "logging": record({})})
     if version == MODERN:
         versions = {"type": "array", "items": TEXT, "minItems": 1}
         discovered = {"supportedVersions": versions, "capabilities": capabilities, **complete, **cached}

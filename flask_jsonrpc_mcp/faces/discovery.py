@@ -9,8 +9,10 @@ from flask import Response, current_app, request, url_for
 from werkzeug.routing import BuildError
 
 from ..access import Caller
+from ..changes import are_announced
 from ..core import Core
-from ..mcp.protocol import VERSIONS
+from ..mcp.offers import capabilities_of
+from ..mcp.protocol import MODERN, VERSIONS
 from ..settings import server_name, setting
 from ..strict_json import write
 from . import explorer
@@ -78,7 +80,7 @@ def _describe_blueprint(name: str, core: Core) -> dict[str, Any] | None:
     return {
         "name": name,
         "protocolVersions": list(VERSIONS),
-        "capabilities": {"tools": {}},
+        "capabilities": capabilities_of(core, MODERN, announces_changes=are_announced()),
         "endpoints": urls,
         "authentication": {"required": core.require_auth, "schemes": core.authenticator.schemes},
     }

@@ -92,7 +92,7 @@ class _Exchange:
             asked.params,
             self.caller,
             FACE,
-            tools_only=self.tool is not None,
+            listed_only=self.tool is not None,
             read_only=self.by_get and setting("GET_METHODS") == GET_READ_ONLY,
         )
         return self.core.dispatcher.invoke(call).plain

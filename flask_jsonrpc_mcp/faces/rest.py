@@ -63,14 +63,14 @@ def list_tools(core: Core, caller: Caller) -> Response:
     core.require_discovery(caller)
     query = _load(_list_query, _first_values())
     offset = decode_cursor(query["cursor"]) if "cursor" in query else 0
-    page = core.catalogue.tools_for(caller).page(FACE, offset, setting("PAGE_SIZE"), _spell_page)
+    page = core.catalogue.listing_for(caller).page(FACE, offset, setting("PAGE_SIZE"), _spell_page)
     return page_response(page, core, caller, setting("LIST_MAX_AGE"))
 
 
 def describe_tool(core: Core, caller: Caller) -> Response:
     core.require_discovery(caller)
     name = _load(_describe_query, _first_values())["name"]
-    tool = core.catalogue.find(name, caller, tools_only=True)
+    tool = core.catalogue.find(name, caller)
     described = {**tool.descriptor, "outputSchema": tool.descriptor.get("outputSchema", {})}
     # Whoever sees a tool has all of its permissions, so they learn nothing that they may not know.
     access = {"access": sorted(tool.access)} if tool.access else {}

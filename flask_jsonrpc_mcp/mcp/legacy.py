@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from ..envelope import Prepared, Request
+from ..calls import LOG_LEVELS
+from ..changes import are_announced
+from ..core import Core
+from ..envelope import Request
 from ..errors import InvalidRequest, MalformedParams, MethodNotFound
 from ..settings import server_name, setting
 from . import protocol
+from .offers import METHODS, Handler, capabilities_of, handler_of
+from .resources import visible_resource
+from .session import Session
 from .sessions import Agreement, features_of
-from .tools import Session, call_tool, list_tools
 
 INITIALIZE = "initialize"
+CANCELLED = "notifications/cancelled"
 
 
 def agree(request: Request) -> Agreement:
@@ -27,11 +33,12 @@ def agree(request: Request) -> Agreement:
     return Agreement(version, features_of(params["capabilities"]))
 
 
-def welcome(agreement: Agreement) -> dict[str, Any]:
+def welcome(core: Core, agreement: Agreement) -> dict[str, Any]:
     """Answer ``initialize``."""
     result: dict[str, Any] = {
         "protocolVersion": agreement.version,
-        "capabilities": {"tools": {}},
+        # Changes are told on requests that listen for them, which these versions do not have.
+        "capabilities": capabilities_of(core, agreement.version),
         "serverInfo": {"name": server_name(), "version": setting("SERVER_VERSION")},
     }
     if setting("INSTRUCTIONS"):
@@ -40,12 +47,15 @@ def welcome(agreement: Agreement) -> dict[str, Any]:
 
 
 def answer(session: Session, request: Request) -> Any:
-    """Answer a request of a client that has been initialised. A notification is heard, and that is all."""
+    """Answer a request of a client that has been initialised. A notification is heard, and that is all.
+
+    :raises InputNeeded: when the client must be asked first.
+    """
     if not request.wants_reply:
         return None
     if not isinstance(request.params, Mapping):
         raise InvalidRequest("params must be an object")
-    handle = METHODS.get(request.method)
+    handle = handler_of(session.core, request.method, _METHODS)
     if handle is None:
         raise MethodNotFound(request.method)
     return handle(session, request.params)
@@ -55,16 +65,26 @@ def _ping(session: Session, params: Mapping[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _list_tools(session: Session, params: Mapping[str, Any]) -> Prepared:
-    return list_tools(session, params, {})
+def _set_level(session: Session, params: Mapping[str, Any]) -> dict[str, Any]:
+    level = params.get("level")
+    if level not in LOG_LEVELS:
+        raise MalformedParams(f"params.level must be one of {', '.join(LOG_LEVELS)}")
+    session.log_level.set(level)
+    return {}
 
 
-def _call_tool(session: Session, params: Mapping[str, Any]) -> dict[str, Any]:
-    return call_tool(session, params)
+def _subscribe(session: Session, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Take note that a client would like to hear of a resource; these versions offer us no request to tell it by."""
+    if not are_announced():
+        raise MethodNotFound("resources/subscribe")
+    visible_resource(session, params)
+    return {}
 
 
-METHODS: dict[str, Callable[[Session, Mapping[str, Any]], Any]] = {
+_METHODS: dict[str, Handler] = {
     "ping": _ping,
-    "tools/list": _list_tools,
-    "tools/call": _call_tool,
+    "logging/setLevel": _set_level,
+    "resources/subscribe": _subscribe,
+    "resources/unsubscribe": _subscribe,
+    **METHODS,
 }

@@ -6,21 +6,35 @@ same, whether we speak its version, whether there is such a method.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from ..access import Caller
+from ..calls import LOG_LEVELS, Cancellation
+from ..changes import are_announced
 from ..core import Core
 from ..envelope import Prepared, Request
 from ..errors import InvalidRequest, MalformedParams, MethodNotFound, UnsupportedVersion
+from ..questions import NO_ANSWERS, InputNeeded
 from ..schema.mirrored import MirroredArgument
 from ..settings import server_name, setting
+from ..strict_json import write
 from . import protocol
+from .asking import input_required, read_answers
+from .offers import METHODS, Handler, capabilities_of, handler_of
+from .resources import visible_resource
+from .session import KeptLogLevel, Send, Session
 from .sessions import features_of
-from .tools import Session, call_tool, list_tools, visible_tool
+from .subscriptions import LISTEN, Subscription, subscribe
+from .tools import visible_tool
 
 DISCOVER = "server/discover"
+
+NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+"""What a request for one thing calls it; clients repeat that in a header. These are also the ones that may ask."""
+
 COMPLETE = {"resultType": "complete"}
+INPUT_REQUIRED = {"resultType": "input_required"}
 
 
 class Mirror(Protocol):
@@ -38,8 +52,52 @@ class Mirror(Protocol):
     def check_arguments(self, mirrored: tuple[MirroredArgument, ...], arguments: Any) -> None: ...
 
 
-def answer(core: Core, caller: Caller, request: Request, mirror: Mirror) -> Any:
-    """Answer a request."""
+def answer(
+    core: Core,
+    caller: Caller,
+    request: Request,
+    mirror: Mirror,
+    audience: str,
+    send: Send | None = None,
+    cancellation: Cancellation | None = None,
+) -> dict[str, Any] | Prepared | Subscription:
+    """Answer a request with its result, or with what a client listens to from now on."""
+    version, capabilities, meta = _read_meta(request, mirror)
+    mirror.check_version(version)
+    if version != protocol.MODERN:
+        raise UnsupportedVersion(version, [protocol.MODERN])
+    mirror.check_method(request.method)
+    params: Any = request.params
+    session = Session(
+        core,
+        caller,
+        version,
+        audience,
+        features_of(capabilities),
+        meta,
+        read_answers(request, caller.principal, audience) if request.method in NAMED else NO_ANSWERS,
+        send,
+        KeptLogLevel(_log_level(meta)),
+        cancellation or Cancellation(),
+    )
+    if request.method == LISTEN:
+        return subscribe(session, request)
+    handle = handler_of(core, request.method, _METHODS)
+    if handle is None:
+        raise MethodNotFound(request.method)
+    if request.method in NAMED:
+        mirror.check_name(params.get(NAMED[request.method]))
+        tool = visible_tool(session, params) if request.method == "tools/call" else None
+        if tool is not None:
+            mirror.check_arguments(tool.params.mirrored, params.get("arguments"))
+    try:
+        return _completed(session, request, handle(session, params))
+    except InputNeeded as needed:
+        return {**INPUT_REQUIRED, **input_required(session, request, needed), "_meta": _identity()}
+
+
+def _read_meta(request: Request, mirror: Mirror) -> tuple[str, Mapping[str, Any], Mapping[str, Any]]:
+    """Read what a request says of itself: its version, what its client can do, and all of it."""
     if not isinstance(request.params, Mapping):
         raise InvalidRequest("params must be an object")
     meta = request.params.get("_meta")
@@ -53,53 +111,51 @@ def answer(core: Core, caller: Caller, request: Request, mirror: Mirror) -> Any:
         raise MalformedParams(f"params._meta must have {protocol.PROTOCOL_VERSION}")
     if not isinstance(capabilities, Mapping):
         raise MalformedParams(f"params._meta must have {protocol.CLIENT_CAPABILITIES}")
-    mirror.check_version(version)
-    if version != protocol.MODERN:
-        raise UnsupportedVersion(version, [protocol.MODERN])
-    mirror.check_method(request.method)
-    handle = METHODS.get(request.method)
-    if handle is None:
-        raise MethodNotFound(request.method)
-    return handle(Session(core, caller, version, features_of(capabilities), meta), request.params, mirror)
+    return version, capabilities, meta
 
 
-def _discover(session: Session, params: Mapping[str, Any], mirror: Mirror) -> dict[str, Any]:
+def _completed(session: Session, request: Request, result: dict[str, Any] | Prepared) -> dict[str, Any] | Prepared:
+    """Add what every result of this version has."""
+    extra: dict[str, Any] = {**COMPLETE}
+    if request.method in _CACHEABLE:
+        extra |= _caching(session, request)
+    if isinstance(result, Prepared):
+        # The page is remembered, what an app's settings add to it is not: several apps may share a blueprint.
+        return Prepared(result.body[:-1] + b"," + write({**extra, "_meta": _identity()})[1:])
+    return {**extra, **result, "_meta": {**result.get("_meta", {}), **_identity()}}
+
+
+def _discover(session: Session, params: Mapping[str, Any]) -> dict[str, Any]:
     result: dict[str, Any] = {
-        **COMPLETE,
         "supportedVersions": [protocol.MODERN],
-        "capabilities": {"tools": {}},
-        **_caching(session),
-        "_meta": _identity(),
+        "capabilities": capabilities_of(session.core, session.version, announces_changes=are_announced()),
     }
     if setting("INSTRUCTIONS"):
         result["instructions"] = setting("INSTRUCTIONS")
     return result
 
 
-def _list_tools(session: Session, params: Mapping[str, Any], mirror: Mirror) -> Prepared:
-    return list_tools(session, params, {**COMPLETE, **_caching(session), "_meta": _identity()})
+_METHODS: dict[str, Handler] = {DISCOVER: _discover, **METHODS}
+_CACHEABLE = frozenset(
+    [DISCOVER, "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"]
+)
 
 
-def _call_tool(session: Session, params: Mapping[str, Any], mirror: Mirror) -> dict[str, Any]:
-    mirror.check_name(params.get("name"))
-    tool = visible_tool(session, params)
-    if tool is not None:
-        mirror.check_arguments(tool.params.mirrored, params.get("arguments"))
-    result = call_tool(session, params)
-    return {**COMPLETE, **result, "_meta": {**result.get("_meta", {}), **_identity()}}
-
-
-METHODS: dict[str, Callable[[Session, Mapping[str, Any], Mirror], Any]] = {
-    DISCOVER: _discover,
-    "tools/list": _list_tools,
-    "tools/call": _call_tool,
-}
-
-
-def _caching(session: Session) -> dict[str, Any]:
+def _caching(session: Session, request: Request) -> dict[str, Any]:
     """For how long, and for whom, a result is good."""
+    seconds = setting("LIST_MAX_AGE")
+    if request.method == "resources/read":
+        params: Any = request.params
+        seconds = visible_resource(session, params).max_age or 0
     scope = "private" if session.core.authenticator.tells_callers_apart else "public"
-    return {"ttlMs": setting("LIST_MAX_AGE") * 1000, "cacheScope": scope}
+    return {"ttlMs": seconds * 1000, "cacheScope": scope}
+
+
+def _log_level(meta: Mapping[str, Any]) -> str | None:
+    level = meta.get(protocol.LOG_LEVEL)
+    if level is not None and level not in LOG_LEVELS:
+        raise MalformedParams(f"{protocol.LOG_LEVEL} must be one of {', '.join(LOG_LEVELS)}")
+    return level
 
 
 def _identity() -> dict[str, Any]:

@@ -13,10 +13,15 @@ WITH_BATCHES = "2025-03-26"
 
 VERSIONS = (MODERN, *LEGACY)
 
-# The keys of `_meta` that a modern request carries, and the one of a modern result.
+# The keys of `_meta` that a modern request carries, the one of a modern result, and that of a subscription's messages.
 PROTOCOL_VERSION = "io.modelcontextprotocol/protocolVersion"
 CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 SERVER_INFO = "io.modelcontextprotocol/serverInfo"
+SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
+
+PROGRESS_TOKEN = "progressToken"  # noqa: S105 (a name, and no secret)
+"""The key of `_meta`, in every version, by which a client asks to hear of progress."""
 
 
 def has_structured_content(version: str) -> bool:
@@ -24,6 +29,11 @@ def has_structured_content(version: str) -> bool:
     return version >= "2025-06-18"
 
 
+def has_url_elicitation(version: str) -> bool:
+    """Asking a person to open a page came with 2025-11-25; before 2026-07-28 such a question has an id."""
+    return version >= "2025-11-25"
+
+
 def has_annotations(version: str) -> bool:
-    """Hints about a tool came with 2025-03-26, and so did audio."""
+    """Hints about a tool came with 2025-03-26; so did audio, messages of progress, and declaring completion."""
     return version >= "2025-03-26"

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from flask import current_app
-from itsdangerous import BadData, URLSafeTimedSerializer
+from itsdangerous import BadData
 
 from ..access import Caller
-from ..declarations import CLIENT_FEATURES
 from ..errors import SessionNotFound
 from ..settings import setting
+from .signing import signer
 
+_SALT = "flask-jsonrpc-mcp.session"
 _WARNED = "jsonrpc_mcp_warned_of_no_secret_key"
 
 
@@ -50,7 +51,7 @@ def mint(agreement: Agreement, caller: Caller, audience: str) -> str:
     :param audience: The blueprint it is for.
     """
     content = [agreement.version, sorted(agreement.capabilities), caller.principal, audience, secrets.token_hex(8)]
-    return _serializer().dumps(content)
+    return signer(_SALT).dumps(content)
 
 
 def read(token: str, caller: Caller, audience: str) -> Agreement:
@@ -59,7 +60,7 @@ def read(token: str, caller: Caller, audience: str) -> Agreement:
     :raises SessionNotFound: when it was altered, has expired, or is someone else's.
     """
     try:
-        content = _serializer().loads(token, max_age=setting("SESSION_MAX_AGE"))
+        content = signer(_SALT).loads(token, max_age=setting("SESSION_MAX_AGE"))
     except BadData as error:
         raise SessionNotFound() from error
     version, capabilities, principal, intended, _ = content
@@ -70,10 +71,12 @@ def read(token: str, caller: Caller, audience: str) -> Agreement:
 
 def features_of(capabilities: Mapping[str, Any]) -> frozenset[str]:
     """Read what a client can do; only what we know of, so that nobody can make a session's id as long as they like."""
-    return frozenset(name for name in CLIENT_FEATURES if isinstance(capabilities.get(name), Mapping))
-
-
-def _serializer() -> URLSafeTimedSerializer:
-    # The newest key last: it signs, and the others are still believed.
-    keys = [*(current_app.config.get("SECRET_KEY_FALLBACKS") or []), current_app.secret_key]
-    return URLSafeTimedSerializer(keys, salt="flask-jsonrpc-mcp.session")
+    features = {name for name in ("roots", "sampling") if isinstance(capabilities.get(name), Mapping)}
+    elicitation = capabilities.get("elicitation")
+    if isinstance(elicitation, Mapping):
+        # Forms came first: a client that says nothing more can show those.
+        if "form" in elicitation or "url" not in elicitation:
+            features.add("elicitation")
+        if "url" in elicitation:
+            features.add("elicitation.url")
+    return frozenset(features)

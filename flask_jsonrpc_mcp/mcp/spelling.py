@@ -1,4 +1,4 @@
-"""How each protocol version spells tools and their results: one named rule per difference.
+"""How each protocol version spells tools, prompts, resources and results: one named rule per difference.
 
 What is declared here once would be refused, or read wrongly, by some client: a null cursor, an output schema or a
 structured result that is no object, a free-form annotation, a reference into ``$defs``.
@@ -14,7 +14,9 @@ from ..calls import Result
 from ..declarations import HINTS
 from ..errors import InvalidParams, RpcError
 from ..methods import Method
+from ..prompts import Prompt
 from ..registry import alias_of
+from ..resources import Resource
 from ..settings import NO_DOTS
 from ..strict_json import write
 from . import protocol
@@ -50,6 +52,21 @@ def spell_tool(method: Method, version: str, name_style: str | None = None) -> d
     if free and protocol.has_structured_content(version):
         described["_meta"] = {ANNOTATIONS_KEY: free}
     return described
+
+
+def spell_prompt(prompt: Prompt, version: str) -> dict[str, Any]:
+    """Describe a prompt to a client of a version."""
+    described = dict(prompt.descriptor)
+    if not protocol.has_structured_content(version):
+        described = _without(described, "title")
+        if "arguments" in described:
+            described["arguments"] = [_without(argument, "title") for argument in described["arguments"]]
+    return described
+
+
+def spell_resource(resource: Resource, version: str) -> dict[str, Any]:
+    """Describe a resource to a client of a version."""
+    return resource.descriptor if protocol.has_structured_content(version) else _without(resource.descriptor, "title")
 
 
 def spell_result(method: Method, result: Result, version: str) -> dict[str, Any]:
@@ -135,6 +152,10 @@ def downgrade_block(block: dict[str, Any], version: str) -> dict[str, Any]:
 def as_text(value: Any) -> str:
     """Show a value as text: a string as it is, anything else as JSON."""
     return value if isinstance(value, str) else write(value).decode("utf-8")
+
+
+def _without(described: Mapping[str, Any], member: str) -> dict[str, Any]:
+    return {name: value for name, value in described.items() if name != member}
 
 
 class _CannotInline(Exception):

@@ -12,10 +12,13 @@ from typing import Any, ClassVar
 import marshmallow
 from marshmallow import fields
 
+from ..errors import InvalidParams
 from ..strict_json import to_plain
 from . import formats
 from .definitions import Definitions, nullable, object_schema
+from .loading import Load
 from .marshmallow_rules import Unspeakable, rules_of, spell_value
+from .problems import from_marshmallow
 
 MarshmallowSpec = marshmallow.Schema | type[marshmallow.Schema] | Mapping[str, Any]
 
@@ -43,6 +46,18 @@ def to_json_schema(schema: marshmallow.Schema, *, output: bool = False) -> dict[
     if schema.many:
         spelled = {"type": "array", "items": spelled}
     return converter.definitions.attach(spelled)
+
+
+def loader_of(schema: marshmallow.Schema) -> Load:
+    """Make the function that loads a value, and raises `InvalidParams` with everything that is wrong with it."""
+
+    def load(value: Any) -> Any:
+        try:
+            return schema.load(value)
+        except marshmallow.ValidationError as error:
+            raise InvalidParams(from_marshmallow(error.messages)) from error
+
+    return load
 
 
 class _Converter:

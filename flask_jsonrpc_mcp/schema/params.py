@@ -13,9 +13,9 @@ from ..errors import InvalidParams, Problem
 from ..strict_json import to_plain
 from .fitting import check_fit, check_reserved, reserved_names, takes_any_name, takes_whole
 from .hints import HintConverter
-from .marshmallow_fields import as_schema, may_be_missing, to_json_schema
+from .marshmallow_fields import as_schema, loader_of, may_be_missing, to_json_schema
 from .mirrored import MirroredArgument, find_mirrored
-from .problems import from_marshmallow, pointer, within_bounds
+from .problems import pointer, within_bounds
 from .reading import parameters_of
 from .records import parameters_as_members
 from .shape import SchemaSpec, Shape
@@ -112,13 +112,7 @@ def _from_marshmallow(func: Callable[..., Any], schema: marshmallow.Schema) -> P
     if schema.many:
         raise TypeError("params is a schema with many=True, but the arguments of a call are one object")
 
-    def load(arguments: Mapping[str, Any]) -> Any:
-        try:
-            return schema.load(arguments)
-        except marshmallow.ValidationError as error:
-            raise InvalidParams(from_marshmallow(error.messages)) from error
-
-    spelled = to_json_schema(schema)
+    load, spelled = loader_of(schema), to_json_schema(schema)
     shape = Shape(spelled, compile_validator(spelled, ours=True))
     taken = {
         field.attribute or name: not may_be_missing(schema.partial, name)

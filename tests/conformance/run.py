@@ -21,7 +21,7 @@ VERSIONS = ("2025-11-25", "2026-07-28")
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         options = ("--workers", "3", "--threads", "8")
-        with gunicorn("tests.conformance.fixture_app:app", Path(folder), *options) as server:
+        with gunicorn("tests.conformance.fixture:app", Path(folder), *options) as server:
             server.request("/.well-known/mcp.json")
             failed = [version for version in VERSIONS if not passes(server, version, Path(folder))]
     if failed:

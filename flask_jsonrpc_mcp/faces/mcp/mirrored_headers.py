@@ -12,8 +12,8 @@ from typing import Any
 
 from flask import request
 
-from ..errors import MAX_QUOTED, HeaderMismatch, one_line
-from ..schema.mirrored import MirroredArgument
+from ...errors import MAX_QUOTED, HeaderMismatch, one_line
+from ...schema.mirrored import MirroredArgument
 
 VERSION_HEADER = "MCP-Protocol-Version"
 METHOD_HEADER = "Mcp-Method"

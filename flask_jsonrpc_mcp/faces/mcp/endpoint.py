@@ -1,0 +1,48 @@
+"""The MCP endpoint: ``POST /mcp`` for clients of both eras, told apart by how their request begins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Response as HttpResponse
+from flask import request
+
+from ...access import Caller
+from ...core import Core
+from ...envelope import Response
+from ...errors import RpcError
+from ...mcp import modern, protocol
+from ..requests import read_json_body
+from ..routes import Route
+from .exchanges import respond
+from .legacy import serve_legacy
+from .mirrored_headers import VERSION_HEADER
+from .modern import serve_modern
+
+
+def post(core: Core, caller: Caller) -> HttpResponse:
+    payload = read_json_body()
+    if is_modern(payload):
+        return serve_modern(core, caller, payload)
+    return serve_legacy(core, caller, payload)
+
+
+def spell_error(error: RpcError) -> HttpResponse:
+    """Answer what failed before there was a request to answer: in both eras an error without an id."""
+    return respond(Response(None, error=error), error.status)
+
+
+def is_modern(payload: Any) -> bool:
+    """Tell the era of a client: a modern one names its version with every request."""
+    version = request.headers.get(VERSION_HEADER)
+    if version is not None and version.strip() not in protocol.LEGACY:
+        return True
+    if not isinstance(payload, dict):
+        return False
+    params = payload.get("params")
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    named = isinstance(meta, dict) and protocol.PROTOCOL_VERSION in meta
+    return named or payload.get("method") == modern.DISCOVER
+
+
+ROUTES = (Route("/mcp", "mcp", {"POST": post}, spell_error),)

@@ -1,0 +1,54 @@
+"""What both eras share of a request over HTTP: how an answer becomes a response, and who wants a stream."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Response as HttpResponse
+from flask import request
+
+from ...envelope import Request, Response, write_response
+from ...errors import InvalidRequest
+from ...mcp import protocol
+from ...mcp.modern import NAMED
+from ...mcp.reporting import is_progress_token
+from ..responses import error_response, json_response
+
+EVENTS = "text/event-stream"
+
+
+def respond(reply: Response, error_status: int) -> HttpResponse:
+    """Answer in plain JSON."""
+    body = write_response(reply, omit_null_id=True)
+    if reply.error is None:
+        return json_response(body)
+    return error_response(body, reply.error, error_status)
+
+
+def accepts_events() -> bool:
+    """Whether the client reads event streams."""
+    return EVENTS in request.headers.get("Accept", "")
+
+
+def wants_reports(payload: Any) -> bool:
+    """Whether a client has asked to hear how its request gets on, while it does."""
+    if not isinstance(payload, dict) or not accepts_events():
+        return False
+    method, params = payload.get("method"), payload.get("params")
+    if not isinstance(method, str) or method not in NAMED:
+        return False
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    if not isinstance(meta, dict):
+        return False
+    return is_progress_token(meta.get(protocol.PROGRESS_TOKEN)) or protocol.LOG_LEVEL in meta
+
+
+def require_id(asked: Request) -> None:
+    """MCP has no null ids."""
+    if asked.wants_reply and asked.id is None:
+        raise InvalidRequest("id must be a string or a number")
+
+
+def audience() -> str:
+    """The blueprint that a client talks to."""
+    return str(request.blueprint)

@@ -1,0 +1,162 @@
+"""Requests from before 2026-07-28 over HTTP: sessions, batches, and questions on the stream of a request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from flask import Response as HttpResponse
+from flask import request
+
+from ...access import Caller
+from ...calls import Cancellation
+from ...core import Core
+from ...envelope import Request, Response, answer_one, is_response, read_request, write_response
+from ...errors import InvalidRequest, SessionMissing
+from ...mcp import legacy, protocol, sessions
+from ...mcp.asking import answer_by_asking
+from ...mcp.session import Send, Session
+from ...questions import NO_ANSWERS, Answers, InputNeeded
+from ...settings import setting
+from ...strict_json import write
+from ..responses import json_response, no_content
+from .exchanges import accepts_events, audience, require_id, respond, wants_reports
+from .letters import Letters, SessionLogLevel
+from .mirrored_headers import VERSION_HEADER
+from .streams import event, event_response, stream
+
+SESSION_HEADER = "Mcp-Session-Id"
+
+MAX_LOGGED = 1000
+"""How many messages for a client's log are kept until the answer that they come with."""
+
+
+def serve_legacy(core: Core, caller: Caller, payload: Any) -> HttpResponse:
+    if isinstance(payload, dict) and payload.get("method") == legacy.INITIALIZE:
+        return _initialize(core, caller, payload)
+    token = request.headers.get(SESSION_HEADER, "") if sessions.are_possible() else ""
+    exchange = _Exchange(core, caller, _agreement(caller), token)
+    return exchange.serve_batch(payload) if isinstance(payload, list) else exchange.serve(payload)
+
+
+def _initialize(core: Core, caller: Caller, payload: Any) -> HttpResponse:
+    def call(asked: Request) -> Any:
+        require_id(asked)
+        return legacy.welcome(core, legacy.agree(asked))
+
+    reply = answer_one(payload, call) or Response(None, error=InvalidRequest("initialize needs an id"))
+    response = respond(reply, _status_of(reply))
+    if reply.error is None and sessions.are_possible():
+        agreement = legacy.agree(read_request(payload))
+        response.headers[SESSION_HEADER] = sessions.mint(agreement, caller, audience())
+    return response
+
+
+def _agreement(caller: Caller) -> sessions.Agreement:
+    """Find out what was agreed on with this client."""
+    if not sessions.are_possible():
+        version = request.headers.get(VERSION_HEADER, protocol.WITH_BATCHES).strip()
+        return sessions.Agreement(version, frozenset())
+    token = request.headers.get(SESSION_HEADER)
+    if token is None:
+        raise SessionMissing()
+    return sessions.read(token, caller, audience())
+
+
+@dataclass(frozen=True)
+class _Exchange:
+    """One HTTP request of a client that has been initialised.
+
+    :param token: The id of its session; empty when there are none.
+    """
+
+    core: Core
+    caller: Caller
+    agreement: sessions.Agreement
+    token: str
+
+    def serve(self, payload: Any) -> HttpResponse:
+        if is_response(payload):
+            self._letters.deliver(payload)
+            return no_content(202)
+        if wants_reports(payload):
+            return self._stream(payload)
+        logged: list[dict[str, Any]] = []
+
+        def keep(message: dict[str, Any]) -> None:
+            if len(logged) < MAX_LOGGED:
+                logged.append(message)
+
+        try:
+            reply = answer_one(payload, lambda asked: self._run(asked, keep, Cancellation(), NO_ANSWERS))
+        except InputNeeded as needed:
+            return self._stream(payload, needed)
+        if reply is None:
+            return no_content(202)
+        if logged and accepts_events():
+            messages = [*map(write, logged), write_response(reply, omit_null_id=True)]
+            return event_response(map(event, messages), lambda: None)
+        return respond(reply, _status_of(reply))
+
+    def serve_batch(self, payload: list[Any]) -> HttpResponse:
+        if self.agreement.version != protocol.WITH_BATCHES or not 0 < len(payload) <= setting("MAX_BATCH"):
+            raise InvalidRequest("this version has no batches, or the batch is empty or too long")
+        replies = [reply for item in payload if (reply := self._answer_in_batch(item)) is not None]
+        if not replies:
+            return no_content(202)
+        body = b"[" + b",".join(write_response(reply, omit_null_id=True) for reply in replies) + b"]"
+        return json_response(body)
+
+    def _answer_in_batch(self, item: Any) -> Response | None:
+        if is_response(item):
+            self._letters.deliver(item)
+            return None
+        return answer_one(item, lambda asked: self._run(asked, None, Cancellation(), NO_ANSWERS))
+
+    def _stream(self, payload: Any, needed: InputNeeded | None = None) -> HttpResponse:
+        """Answer with a stream, on which the client can also be asked.
+
+        :param needed: What the method has asked for already.
+        """
+
+        def work(send: Send, cancellation: Cancellation) -> Response | None:
+            def call(asked: Request) -> Any:
+                return answer_by_asking(
+                    lambda answers: self._run(asked, send, cancellation, answers),
+                    lambda questions: self._letters.ask(questions, send, cancellation),
+                    needed,
+                )
+
+            return answer_one(payload, call)
+
+        return stream(work, _status_of, lambda: self._letters.is_cancelled(payload.get("id")))
+
+    def _run(self, asked: Request, send: Send | None, cancellation: Cancellation, answers: Answers) -> Any:
+        require_id(asked)
+        params = asked.params if isinstance(asked.params, dict) else {}
+        if asked.method == legacy.CANCELLED:
+            self._letters.cancel(params.get("requestId"))
+        meta = params.get("_meta")
+        # Whoever reads no events, or asked several things at once, cannot be asked anything.
+        can_be_asked = send is not None and accepts_events() and self._letters.are_possible
+        session = Session(
+            self.core,
+            self.caller,
+            self.agreement.version,
+            audience(),
+            self.agreement.capabilities if can_be_asked else frozenset(),
+            meta if isinstance(meta, dict) else {},
+            answers,
+            send,
+            SessionLogLevel(self.token),
+            cancellation,
+        )
+        return legacy.answer(session, asked)
+
+    @property
+    def _letters(self) -> Letters:
+        return Letters(self.token, self.agreement.version)
+
+
+def _status_of(reply: Response) -> int:
+    return 200 if reply.error is None else reply.error.rpc_status

@@ -1,0 +1,125 @@
+"""What reaches an open request of an older client by another one: answers to questions, and that it is given up.
+
+The other request may be served by any worker, so it goes by the mailbox. Only answers to questions that we have put are
+taken: the id of a question is signed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from itsdangerous import BadData
+
+from ...calls import Cancellation
+from ...envelope import VERSION
+from ...errors import RpcError
+from ...mailbox import answer_timeout, current_mailbox
+from ...mcp.asking import spell_question
+from ...mcp.session import Send
+from ...mcp.signing import signer
+from ...questions import Question
+from ...settings import setting
+
+CANCEL_MAX_AGE = 60
+"""For how many seconds it is known that a request was given up; a stream looks every second."""
+
+_SALT = "flask-jsonrpc-mcp.question"
+
+
+@dataclass(frozen=True)
+class Letters:
+    """The letters of one session.
+
+    :param token: Its id; empty when there are no sessions, and so no letters.
+    """
+
+    token: str
+    version: str
+
+    @property
+    def are_possible(self) -> bool:
+        return bool(self.token) and current_mailbox().is_possible
+
+    def ask(
+        self, questions: Mapping[str, Question], send: Send, cancellation: Cancellation
+    ) -> dict[str, dict[str, Any] | RpcError]:
+        """Put questions to the client, and wait for its answers.
+
+        :returns: Its responses by key; where it could not be asked, the error that says so.
+        """
+        try:
+            responses = self._exchange(questions, send, cancellation)
+        except RpcError as error:
+            return dict.fromkeys(questions, error)
+        return {key: _read(response) for key, response in responses.items()}
+
+    def deliver(self, response: Mapping[str, Any]) -> None:
+        """Leave an answer for whoever waits for it."""
+        if not self.are_possible:
+            return
+        try:
+            asked_of = signer(_SALT).loads(response["id"], max_age=answer_timeout())
+        except (BadData, TypeError, AttributeError):
+            return  # nothing that we have asked
+        if asked_of[0] == self._owner:
+            letter = {name: response[name] for name in ("result", "error") if name in response}
+            current_mailbox().put(_answer_to(response["id"]), letter, answer_timeout())
+
+    def cancel(self, request_id: Any) -> None:
+        """Let an open request know that its client has given it up."""
+        if self.are_possible and isinstance(request_id, (str, int)):
+            current_mailbox().put(self._cancelled(request_id), True, CANCEL_MAX_AGE)
+
+    def is_cancelled(self, request_id: Any) -> bool:
+        return self.are_possible and current_mailbox().take(self._cancelled(request_id)) is not None
+
+    def _exchange(
+        self, questions: Mapping[str, Question], send: Send, cancellation: Cancellation
+    ) -> dict[str, dict[str, Any]]:
+        mailbox = current_mailbox()
+        ids = {key: signer(_SALT).dumps([self._owner, secrets.token_hex(8)]) for key in questions}
+        with mailbox.place_to_wait():
+            for key, question in questions.items():
+                send({"jsonrpc": VERSION, "id": ids[key], **spell_question(question, self.version)})
+            letters = mailbox.wait_for(map(_answer_to, ids.values()), answer_timeout(), lambda: cancellation.requested)
+        if letters is None:
+            raise RpcError("The client did not answer in time")
+        return {key: letters[_answer_to(question_id)] for key, question_id in ids.items()}
+
+    @property
+    def _owner(self) -> str:
+        """The session, in a few characters: an id is sent in the open."""
+        return hashlib.sha256(self.token.encode()).hexdigest()[:16]
+
+    def _cancelled(self, request_id: Any) -> str:
+        return f"cancelled {self.token} {request_id!r}"
+
+
+@dataclass(frozen=True)
+class SessionLogLevel:
+    """What a session wants to see of the log of methods, kept in the mailbox: sessions have no other memory."""
+
+    token: str
+
+    def get(self) -> str | None:
+        mailbox = current_mailbox()
+        return mailbox.look(f"log level {self.token}") if self.token and mailbox.is_possible else None
+
+    def set(self, level: str) -> None:
+        mailbox = current_mailbox()
+        if self.token and mailbox.is_possible:
+            mailbox.put(f"log level {self.token}", level, setting("SESSION_MAX_AGE"))
+
+
+def _answer_to(question_id: str) -> str:
+    return f"answer {question_id}"
+
+
+def _read(response: Mapping[str, Any]) -> Any:
+    if "error" in response:
+        return RpcError("The client refused: it answered the question with an error")
+    return response["result"]

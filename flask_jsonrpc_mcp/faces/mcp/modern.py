@@ -1,0 +1,66 @@
+"""A request of 2026-07-28 over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any
+
+from flask import Response as HttpResponse
+
+from ...access import Caller
+from ...calls import Cancellation
+from ...core import Core
+from ...envelope import Request, Response, answer_one
+from ...mcp import modern
+from ...mcp.session import Send
+from ...mcp.subscriptions import Subscription
+from ..responses import no_content
+from .exchanges import audience, require_id, respond, wants_reports
+from .mirrored_headers import MirroredHeaders
+from .streams import event_response, paced, stream
+
+
+def serve_modern(core: Core, caller: Caller, payload: Any) -> HttpResponse:
+    cancellation = Cancellation()
+
+    def work(send: Send | None, cancellation: Cancellation) -> Response | None:
+        def call(asked: Request) -> Any:
+            require_id(asked)
+            if not asked.wants_reply:
+                return None  # this version has no notifications over HTTP; one that comes is heard, and that is all
+            return modern.answer(core, caller, asked, MirroredHeaders(), audience(), send, cancellation)
+
+        return answer_one(payload, call)
+
+    if wants_reports(payload):
+        return stream(work, _status_of)
+    reply = work(None, cancellation)
+    if reply is None:
+        return no_content(202)
+    if isinstance(reply.result, Subscription):
+        return _listen(reply.result, cancellation)
+    return respond(reply, _status_of(reply))
+
+
+def _listen(subscription: Subscription, cancellation: Cancellation) -> HttpResponse:
+    messages = subscription.messages()
+    first = next(messages)  # before the answer begins: too many may be listening already
+
+    def end() -> None:
+        cancellation.request()
+        messages.close()  # type: ignore[attr-defined]
+
+    return event_response(paced(_chained(first, messages)), end)
+
+
+def _chained(first: dict[str, Any] | None, rest: Iterator[dict[str, Any] | None]) -> Iterator[dict[str, Any] | None]:
+    return chain([first], rest)
+
+
+def _status_of(reply: Response) -> int:
+    """A client's mistake has a status of its own in this version; what fails in a method is a JSON-RPC error."""
+    error = reply.error
+    if error is None:
+        return 200
+    return error.status if error.status < 500 else error.rpc_status

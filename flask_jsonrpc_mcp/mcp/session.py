@@ -1,0 +1,82 @@
+"""Who is asking, in which version, and how to reach them while their request is being answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ..access import Caller
+from ..calls import Call, Cancellation
+from ..core import Core
+from ..questions import NO_ANSWERS, Answers
+from . import protocol
+from .reporting import Reporter
+
+FACE = "mcp"
+
+Send = Callable[[dict[str, Any]], None]
+"""Sends a message to the client before the answer to its request."""
+
+
+class LogLevel(Protocol):
+    """What a client wants to see of the log of methods: the least level, or ``None`` for nothing."""
+
+    def get(self) -> str | None: ...
+
+    def set(self, level: str) -> None: ...
+
+
+@dataclass
+class KeptLogLevel:
+    """A level that is kept here, for as long as a connection or a request lasts."""
+
+    level: str | None = None
+
+    def get(self) -> str | None:
+        return self.level
+
+    def set(self, level: str) -> None:
+        self.level = level
+
+
+@dataclass(frozen=True)
+class Session:
+    """One request's view of a client.
+
+    :param audience: The blueprint that the client talks to; what is signed for one is not taken by another.
+    :param meta: What the client sent beside the request.
+    :param answers: What it has answered to questions of earlier runs.
+    :param send: The way to the client before the answer, where there is one.
+    """
+
+    core: Core
+    caller: Caller
+    version: str
+    audience: str
+    capabilities: frozenset[str] = frozenset()
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    answers: Answers = NO_ANSWERS
+    send: Send | None = None
+    log_level: LogLevel = field(default_factory=KeptLogLevel)
+    cancellation: Cancellation = field(default_factory=Cancellation)
+
+    def call(self, kind: str, name: str, arguments: Any) -> Call:
+        """Make the call of a method."""
+        return Call(
+            name,
+            arguments,
+            self.caller,
+            FACE,
+            kind,
+            capabilities=self.capabilities,
+            answers=self.answers,
+            listener=self._listener(),
+            cancellation=self.cancellation,
+            meta=self.meta,
+        )
+
+    def _listener(self) -> Reporter | None:
+        if self.send is None:
+            return None
+        return Reporter(self.send, self.version, self.meta.get(protocol.PROGRESS_TOKEN), self.log_level.get)

@@ -1,0 +1,111 @@
+"""Forms that a person fills in: flat objects of simple values, in the same spellings as a method's parameters.
+
+MCP lets a form ask for texts, numbers, booleans and choices, not for objects inside of objects.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import InvalidParams, Problem
+from ..strict_json import to_plain
+from .hints import HintConverter
+from .loading import Load, as_it_is
+from .marshmallow_fields import as_schema, loader_of, to_json_schema
+from .records import Member
+from .shape import Shape
+from .validator import compile_validator
+
+FORMATS = ("email", "uri", "date", "date-time")
+"""The formats that clients know; others are enforced, but not shown."""
+
+_SIMPLE = ("string", "number", "integer", "boolean")
+_NULL = {"type": "null"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Form:
+    """What a person is asked for.
+
+    :param shown: The schema as clients see it.
+    :param shape: What an answer must fit.
+    :param load: From an answer that fits to the value that the method wants.
+    """
+
+    shown: dict[str, Any]
+    shape: Shape
+    load: Load
+
+    def read(self, content: Mapping[str, Any]) -> Any:
+        """Take what a person has filled in; what was not asked for is left out.
+
+        :raises InvalidParams: listing what is wrong with it.
+        """
+        asked = {name: value for name, value in content.items() if name in self.shown["properties"]}
+        problems: list[Problem] = self.shape.problems(asked)
+        if problems:
+            raise InvalidParams(problems)
+        return self.load(asked)
+
+
+def compile_form(spec: Any) -> Form:
+    """Make a form.
+
+    :param spec: A dict of type hints by name, a dataclass, a TypedDict, a marshmallow schema or a JSON Schema dict.
+    :raises TypeError, ValueError: when it asks for more than a form can have.
+    """
+    schema = as_schema(spec)
+    if schema is not None:
+        return _form(to_json_schema(schema), loader_of(schema))
+    if isinstance(spec, Mapping) and isinstance(spec.get("properties"), Mapping):
+        plain = to_plain(spec)
+        compile_validator(plain)
+        return _form({"type": "object", **plain}, as_it_is)
+    converter = HintConverter()
+    if isinstance(spec, Mapping):
+        converted = converter.members([Member(name, hint) for name, hint in spec.items()])
+    else:
+        converted = converter.convert(spec)
+    return _form(converter.complete(converted.schema), converted.load or as_it_is)
+
+
+def _form(schema: dict[str, Any], load: Load) -> Form:
+    properties, required = {}, list(schema.get("required", ()))
+    if schema.get("type") != "object" or "$defs" in schema:
+        raise TypeError("a form is an object of simple values; use a dict of hints, a dataclass or a flat schema")
+    for name, rules in schema["properties"].items():
+        rules, optional = _without_null(rules)
+        _check_simple(name, rules)
+        properties[name] = rules
+        if optional and name in required:
+            required.remove(name)
+    enforced: dict[str, Any] = {"type": "object", "properties": properties}
+    if required:
+        enforced["required"] = required
+    shown = {**enforced, "properties": {name: _shown(rules) for name, rules in properties.items()}}
+    return Form(shown, Shape(enforced, compile_validator(enforced, ours=True)), load)
+
+
+def _without_null(rules: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+    """A value that may be null is, in a form, one that may be left out."""
+    choices = rules.get("anyOf", [])
+    if len(choices) == 2 and _NULL in choices:
+        [choice] = [choice for choice in choices if choice != _NULL]
+        notes = {key: value for key, value in rules.items() if key != "anyOf" and value is not None}
+        return {**choice, **notes}, True
+    return rules, False
+
+
+def _check_simple(name: str, rules: dict[str, Any]) -> None:
+    inner = rules.get("items", {}) if rules.get("type") == "array" else rules
+    choices = inner.get("enum") or [choice.get("const") for choice in inner.get("oneOf") or inner.get("anyOf") or []]
+    if rules.get("type") == "array" and choices:
+        return
+    if rules.get("type") not in _SIMPLE:
+        raise TypeError(f"{name!r}: a form can ask for a text, a number, true or false, or a choice of texts")
+
+
+def _shown(rules: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in rules.items() if key != "format" or value in FORMATS}
