@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import collections
 import datetime
+import threading
 import uuid
 from dataclasses import dataclass, field
 from enum import Enum
@@ -16,10 +18,12 @@ from flask_jsonrpc_mcp import (
     AudioContent,
     ImageContent,
     McpBlueprint,
+    PromptMessage,
     ResourceLink,
     RpcError,
     TextContent,
     ToolResult,
+    current_call,
     mcp_tool,
 )
 
@@ -186,6 +190,96 @@ def fail() -> None:
 def hostile(name: Annotated[str, "<script>document.title=1</script>"] = "</script><b>") -> str:
     """</script><script>document.title='broken into'</script>"""
     return name
+
+
+class Job:
+    """Work that goes on when it is told to, so that a test can look at it meanwhile."""
+
+    def __init__(self) -> None:
+        self.go_on = threading.Event()
+        self.was_cancelled = threading.Event()
+
+
+jobs: dict[str, Job] = collections.defaultdict(Job)
+
+
+@rpc.method("jobs.pack")
+@mcp_tool(title="Pack a suitcase", annotations={"destructiveHint": False})
+def pack(suitcase: str) -> str:
+    """Report how far it is, and go on when ``jobs.go_on`` says so."""
+    current_call.progress(1, 4, "Shirts")
+    current_call.log("info", "The suitcase is small")
+    current_call.progress(3, 4, "Shoes <b>and</b> socks")
+    job = jobs[suitcase]
+    while not job.go_on.wait(0.05):
+        if current_call.cancelled:
+            job.was_cancelled.set()
+            return "nobody waits"
+    return "packed"
+
+
+@rpc.method("jobs.go_on")
+def go_on(suitcase: str) -> None:
+    jobs[suitcase].go_on.set()
+
+
+@rpc.method("jobs.was_cancelled")
+def was_cancelled(suitcase: str) -> bool:
+    return jobs[suitcase].was_cancelled.wait(60)
+
+
+@rpc.method("asks.seat")
+@mcp_tool(annotations=READ_ONLY)
+def ask_for_seat() -> Any:
+    """Ask where to sit."""
+    answer = current_call.elicit(
+        "Where do you want to sit?",
+        {"row": Annotated[int, {"minimum": 1, "maximum": 30}], "seat": Literal["window", "aisle"]},
+    )
+    return {"action": answer.action, "content": answer.content}
+
+
+@rpc.method("asks.page")
+@mcp_tool(annotations=READ_ONLY)
+def ask_to_open() -> str:
+    """Ask to open a page."""
+    return current_call.elicit_url("Pay there.", "https://pay.example/now").action
+
+
+@rpc.method("asks.first")
+@mcp_tool(annotations=READ_ONLY, confirm="Really go to {place}?")
+def ask_first(place: str) -> str:
+    """Ask before it runs."""
+    return f"gone to {place}"
+
+
+@rpc.prompt("letters.thank", title="Thank someone")
+def thank(name: Annotated[str, "Who is thanked"], tone: str = "warm") -> list[PromptMessage]:
+    """Write a letter."""
+    return [PromptMessage(f"Thank {name} in a {tone} tone."), PromptMessage("Gladly.", role="assistant")]
+
+
+@rpc.completer("letters.thank", "name")
+def complete_name(value: str) -> list[str]:
+    return [name for name in ("Ada", "Adele", "Bob") if name.startswith(value)]
+
+
+@rpc.resource("agency://motto", title="Our motto", mime_type="text/plain")
+def motto() -> str:
+    """What we live by."""
+    return "Go <b>far</b>."
+
+
+@rpc.resource("agency://stamp", mime_type="image/png")
+def stamp() -> bytes:
+    """A very small stamp."""
+    return PIXEL
+
+
+@rpc.resource("agency://trips/{id}", title="A trip")
+def trip(id: str) -> dict[str, str]:
+    """A trip by its id."""
+    return {"id": id}
 
 
 def create_app() -> Flask:

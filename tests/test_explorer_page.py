@@ -8,6 +8,7 @@ import sys
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from selenium.webdriver import Chrome
@@ -23,7 +24,9 @@ AXE = ROOT / "tests/explorer/node_modules/axe-core/axe.min.js"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with gunicorn("tests.explorer_app:create_app()", tmp_path_factory.mktemp("agency")) as running:
+    # One worker, because tests tell a running job in its memory to go on.
+    folder = tmp_path_factory.mktemp("agency")
+    with gunicorn("tests.explorer_app:create_app()", folder, "--workers", "1") as running:
         yield running
 
 
@@ -76,25 +79,24 @@ def test_the_first_minutes_of_a_newcomer(garden: Server, driver: Chrome) -> None
 
 def test_it_lists_every_page_of_tools_by_namespace(page: Explorer) -> None:
     page.open()
-    assert page.texts("nav h3") == ["shows", "trips"]
-    assert page.texts("nav .group:nth-of-type(3) .title") == [
-        "Book a trip",
-        "trips.echo",
-        "trips.unsaid",
-        "trips.route",
-    ]
+    assert page.texts("nav .kind:first-child h3") == ["asks", "jobs", "shows", "trips"]
+    trips = page.texts("nav .kind:first-child .group:last-child .title")
+    assert trips == ["Book a trip", "trips.echo", "trips.unsaid", "trips.route"]
 
 
 def test_kinds_that_a_server_has_not_are_not_shown(page: Explorer) -> None:
     page.open()
-    assert page.texts("nav h2") == ["Tools"]
+    assert page.texts("nav h2") == ["Tools", "Prompts", "Resources", "Resource templates"]
+    many = Explorer(page.driver, f"{page.url}/many")
+    many.open()
+    assert many.texts("nav h2") == ["Tools"]
 
 
 def test_the_list_can_be_searched_by_name_title_and_description(page: Explorer) -> None:
     page.open()
     page.fill_search("FOUR trip")
     assert page.texts("nav .title") == ["Book a trip"]
-    assert page.texts("#found") == ["1 of 7"]
+    assert page.texts("#found") == ["1 of 15"]
     page.fill_search("no such thing")
     assert page.texts("nav .title") == []
     assert page.texts("#found") == ["Nothing found"]
@@ -285,7 +287,7 @@ def test_every_kind_of_content_is_shown(page: Explorer) -> None:
     page.wait_until("document.querySelector('.blocks img').naturalWidth === 1")
     page.wait_until("document.querySelector('.blocks audio').duration > 0")
     links = [link.get_attribute("href") for link in page.driver.find_elements(By.CSS_SELECTOR, ".blocks a")]
-    assert links == ["https://site.example/report.pdf"]
+    assert links == ["https://site.example/report.pdf", f"{page.url}/mcp/explorer#/resources/javascript%3Aalert(1)"]
 
 
 def test_nothing_from_the_server_is_taken_for_html(page: Explorer) -> None:
@@ -321,6 +323,112 @@ def test_a_server_that_does_not_answer_is_told(page: Explorer) -> None:
         page.command(
             "Network.emulateNetworkConditions", offline=False, latency=0, downloadThroughput=-1, uploadThroughput=-1
         )
+
+
+# On the way
+
+
+def test_progress_is_shown_while_a_tool_runs(page: Explorer, server: Server) -> None:
+    page.open("#/tools/jobs.pack")
+    page.fill("suitcase", "blue")
+    page.press("Run")
+    page.wait_for(".progress .status", "3 of 4")
+    assert page.driver.execute_script("return document.querySelector('progress').value") == 3
+    assert page.texts(".messages li") == ["Shirts", "info: The suitcase is small", "Shoes <b>and</b> socks"]
+    tell(server, "jobs.go_on", "blue")
+    page.wait_for(".outcome .status.good")
+    assert page.texts(".outcome pre") == ["packed"]
+
+
+def test_a_running_tool_can_be_cancelled(page: Explorer, server: Server) -> None:
+    page.open("#/tools/jobs.pack")
+    page.fill("suitcase", "red")
+    page.press("Run")
+    page.wait_for(".progress .status", "3 of 4")
+    page.press("Cancel", ".try")
+    page.wait_for(".outcome .status", "Cancelled after")
+    assert tell(server, "jobs.was_cancelled", "red") is True
+
+
+def test_a_tool_that_asks_back_is_answered_in_a_form(page: Explorer) -> None:
+    page.open("#/tools/asks.seat")
+    page.press("Run")
+    page.wait_for(".question", "Where do you want to sit?")
+    page.fill("row", "7")
+    page.fill("seat", "aisle")
+    page.press("Send", ".question")
+    assert page.result() == {"action": "accept", "content": {"row": 7, "seat": "aisle"}}
+
+
+def test_a_question_can_be_declined_or_left_alone(page: Explorer) -> None:
+    page.open("#/tools/asks.seat")
+    page.press("Run")
+    page.press("Decline", ".question")
+    assert page.result() == {"action": "decline", "content": None}
+    for place in (".question", ".try"):
+        page.press("Run")
+        page.wait_for(".question")
+        page.press("Cancel", place)
+        page.wait_for(".outcome .status", "Cancelled")
+
+
+def test_a_tool_that_wants_a_page_opened_shows_where(page: Explorer) -> None:
+    page.open("#/tools/asks.page")
+    page.press("Run")
+    page.wait_for(".question strong", "pay.example")
+    assert page.wait_for(".question a").get_attribute("href") == "https://pay.example/now"
+    page.press("Done, go on", ".question")
+    page.wait_for(".outcome pre", "accept")
+
+
+def test_a_tool_that_wants_to_be_confirmed_is(page: Explorer) -> None:
+    page.open("#/tools/asks.first")
+    page.fill("place", "Rome")
+    page.press("Run")
+    page.wait_for(".question", "Really go to Rome?")
+    page.press("Accept", ".question")
+    page.wait_for(".outcome pre", "gone to Rome")
+
+
+# Prompts and resources
+
+
+def test_a_prompt_is_filled_in_and_shown(page: Explorer) -> None:
+    page.open("#/prompts/letters.thank")
+    page.fill("name", "Ad")
+    page.wait_until("[...document.querySelectorAll('datalist option')].map(e => e.value).join() === 'Ada,Adele'")
+    page.fill("name", "Ada")
+    page.press("Get")
+    page.wait_for(".outcome .status.good")
+    assert page.texts(".message") == ["user\nThank Ada in a warm tone.", "assistant\nGladly."]
+    assert send(page.snippet("MCP"))["result"]["messages"][0]["content"]["text"] == "Thank Ada in a warm tone."
+
+
+def test_what_is_wrong_with_a_prompt_is_told(page: Explorer) -> None:
+    page.open("#/prompts/letters.thank")
+    page.press("Get")
+    page.wait_for(".field.wrong .error", "is required")
+
+
+def test_resources_are_read(page: Explorer) -> None:
+    page.open(f"#/resources/{quote('agency://motto', safe='')}")
+    page.wait_for("h1", "Our motto")
+    page.press("Get")
+    page.wait_for(".outcome pre", "Go <b>far</b>.")
+    page.press_link("stamp")
+    page.wait_for("h1", "stamp")
+    page.press("Get")
+    page.wait_until("document.querySelector('.outcome img')?.naturalWidth === 1")
+
+
+def test_a_template_of_resources_is_filled_in(page: Explorer) -> None:
+    page.open()
+    page.press_link("A trip")
+    page.fill("id", "a/b ü")
+    page.press("Get")
+    page.wait_for(".outcome .status.good")
+    assert json.loads(page.wait_for(".outcome pre").text) == {"id": "a/b ü"}
+    assert json.loads(shell(page.snippet("curl")))["result"]["contents"][0]["uri"] == "agency://trips/a%2Fb%20%C3%BC"
 
 
 # Signing in
@@ -408,7 +516,9 @@ def test_the_reader_is_asked_for_the_password(page: Explorer) -> None:
 
 
 def test_the_same_call_can_be_copied(page: Explorer) -> None:
-    page.command("Browser.grantPermissions", origin=page.url, permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
+    page.command(
+        "Browser.grantPermissions", origin=page.url, permissions=["clipboardReadWrite", "clipboardSanitizedWrite"]
+    )
     page.open("#/tools/trips.route")
     page.fill("region", "north")
     page.press("Copy", ".same")
@@ -517,6 +627,11 @@ def test_it_is_accessible(page: Explorer, scheme: str) -> None:
             if violation["impact"] in ("serious", "critical")
         ]
     assert found == []
+
+
+def tell(server: Server, method: str, suitcase: str) -> Any:
+    asked = {"jsonrpc": "2.0", "method": method, "params": [suitcase], "id": 1}
+    return server.request("/jsonrpc", data=asked).json()["result"]
 
 
 def body_of(snippet: str) -> Any:

@@ -1,7 +1,7 @@
 // Tools that ask back: a form for each question, or a link to follow. Answers go into another try of the same call.
 
 // Ask the reader everything a server wants to know. Returns the answers, or null to give up.
-function askBack(requests, place, serverName) {
+function askBack(requests, place, serverName, signal) {
   return new Promise((resolve) => {
     const questions = Object.entries(requests).map(([key, request]) => ({ key, request, form: questionForm(request) }));
     const known = questions.every(({ request }) => request.method === "elicitation/create");
@@ -23,8 +23,9 @@ function askBack(requests, place, serverName) {
       make("div", { class: "actions" },
         button("Cancel", () => answerAll(null)),
         known && button("Decline", () => answerAll(() => ({ action: "decline" }))),
-        known && make("button", { type: "submit", class: "primary" }, questions.some(({ form }) => form) ? "Send" : "Done, go on")));
+        known && make("button", { type: "submit", class: "primary" }, consentWord(questions))));
     place.replaceChildren(panel);
+    signal.addEventListener("abort", () => answerAll(null));
     panel.querySelector("h3").focus();
     announce(`${serverName} asks`);
   });
@@ -35,9 +36,18 @@ function questionForm({ method, params }) {
   return asksForm ? makeForm(params.requestedSchema ?? {}, { prefill: true }) : null;
 }
 
+function asksForFields({ params }) {
+  return Object.keys(params.requestedSchema?.properties ?? {}).length > 0;
+}
+
+function consentWord(questions) {
+  if (questions.some(({ request, form }) => form && asksForFields(request))) return "Send";
+  return questions.every(({ form }) => form) ? "Accept" : "Done, go on";
+}
+
 function showQuestion({ method, params }, form) {
   if (method !== "elicitation/create") return make("p", {}, `It asks for ${method}, which the explorer cannot do.`);
-  if (form) return make("div", {}, make("p", { class: "message-text" }, params.message), form.element);
+  if (form) return make("div", {}, make("p", { class: "message-text" }, params.message), asksForFields({ params }) && form.element);
   const host = READABLE_LINK.test(params.url) ? new URL(params.url).host : params.url;
   return make("div", {}, make("p", { class: "message-text" }, params.message),
     make("p", {}, "It wants you to open a page at ", make("strong", {}, host), ":"), make("p", {}, showUri(params.url)));

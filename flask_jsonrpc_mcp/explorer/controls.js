@@ -30,19 +30,25 @@ function isGroup({ rules, choices, alternatives }) {
 
 const INPUT_TYPES = { date: "date", time: "time", "date-time": "datetime-local", email: "email", uri: "url" };
 
-function textControl({ rules }, { id, required, described }) {
+function textControl({ rules }, { id, name, required, described }) {
   // Any text may have line breaks, unless it is known to be short or to follow a rule.
-  const mayHaveLines = !rules.format && (rules.maxLength > LONG_TEXT || (rules.maxLength === undefined && rules.pattern === undefined));
+  const mayHaveLines = !rules.format && !rules.suggests && (rules.maxLength > LONG_TEXT || (rules.maxLength === undefined && rules.pattern === undefined));
   const isMoment = rules.format === "date-time";
   const type = INPUT_TYPES[rules.format] ?? "text";
   const attributes = { id, ...described, placeholder: exampleOf(rules), autocomplete: "off", spellcheck: "false" };
   const input = mayHaveLines
     ? make("textarea", { ...attributes, rows: rules.maxLength ? "3" : "1" })
     : make("input", { ...attributes, type, step: isMoment || type === "time" ? "1" : null });
+  // Suggestions are fetched by whoever made the form.
+  const suggestions = rules.suggests && make("datalist", { id: newId() });
+  if (suggestions) {
+    input.setAttribute("list", suggestions.id);
+    input.dataset.argument = name;
+  }
   let touched = false;
   input.addEventListener("input", () => (touched = true));
   return {
-    element: input,
+    element: suggestions ? make("div", {}, input, suggestions) : input,
     read() {
       if (input.value === "") return required && touched && type === "text" ? "" : undefined;
       // The input has no time zone, so it is taken for the reader's own and sent as the same moment in UTC.

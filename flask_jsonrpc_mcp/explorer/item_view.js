@@ -4,6 +4,7 @@ function makeItemView(server, about, item) {
   const form = makeForm(item.schema);
   const runner = makeRunner(server, about, item, form);
   const facts = make("dl", { class: "facts" });
+  if (item.reference && server.capabilities.completions) form.element.addEventListener("input", ({ target }) => suggest(server, item, form, target));
   const same = makeSameCall(server, () => item.callWith(form.read().value));
 
   const change = button("Edit as JSON", () => {
@@ -39,6 +40,20 @@ function makeItemView(server, about, item) {
     item.kind === "tools" && schemaSection(item));
   if (item.kind === "tools") showPermissions(server, item, facts);
   return { element, heading: element.querySelector("h1") };
+}
+
+// Ask the server how an argument may go on.
+async function suggest(server, { reference }, form, input) {
+  const { argument } = input.dataset;
+  if (argument === undefined) return;
+  const { [argument]: value = "", ...others } = form.read().value;
+  try {
+    const params = { ref: reference, argument: { name: argument, value }, context: { arguments: others } };
+    const { completion } = await server.ask("completion/complete", params);
+    if (input.value === value) input.list.replaceChildren(...completion.values.map((text) => make("option", { value: text })));
+  } catch {
+    // Without suggestions it can be filled in just as well.
+  }
 }
 
 // The call as it is filled in now, in the ways in which it can be made elsewhere.

@@ -1,5 +1,5 @@
 // What there is to try: tools, prompts, resources and templates of resources, each as
-// {kind, id, name, title, description, schema, output, badges, callWith(values), confirm, raw}.
+// {kind, id, name, title, description, schema, output, badges, callWith(values), confirm, reference, raw}.
 
 function toolItem(tool) {
   const hints = tool.annotations ?? {};
@@ -12,11 +12,12 @@ function toolItem(tool) {
 
 function promptItem(prompt) {
   const given = prompt.arguments ?? [];
-  const properties = given.map(({ name, title, description }) => [name, { type: "string", title, description }]);
+  const properties = given.map(({ name, title, description }) => [name, { type: "string", title, description, suggests: true }]);
   const required = given.filter((argument) => argument.required).map(({ name }) => name);
   return {
     kind: "prompts", id: prompt.name, name: prompt.name, title: prompt.title ?? prompt.name, description: prompt.description,
     schema: { type: "object", properties: Object.fromEntries(properties), required }, badges: [], raw: prompt,
+    reference: { type: "ref/prompt", name: prompt.name },
     callWith: (values) => ({ method: "prompts/get", params: { name: prompt.name, arguments: values } }),
   };
 }
@@ -32,10 +33,11 @@ function resourceItem(resource) {
 
 function templateItem(template) {
   const names = [...template.uriTemplate.matchAll(EXPRESSIONS)].flatMap(([, , variables]) => namesIn(variables));
-  const properties = Object.fromEntries(names.map((name) => [name, { type: "string", maxLength: LONG_TEXT }]));
+  const properties = Object.fromEntries(names.map((name) => [name, { type: "string", suggests: true }]));
   return {
     ...resourceItem({ ...template, uri: template.uriTemplate }), kind: "templates", raw: template,
     schema: { type: "object", properties, required: names },
+    reference: { type: "ref/resource", uri: template.uriTemplate },
     callWith: (values) => ({ method: "resources/read", params: { uri: expand(template.uriTemplate, values) } }),
   };
 }
@@ -79,7 +81,8 @@ function badgesOf(hints) {
 }
 
 // Everything this caller may use. What the server has not is left out.
-async function listItems(server, capabilities) {
+async function listItems(server) {
+  const { capabilities } = server;
   const [tools, prompts, resources, templates] = await Promise.all([
     capabilities.tools ? server.listTools() : [],
     capabilities.prompts ? server.askAll("prompts/list", "prompts") : [],

@@ -5,7 +5,7 @@ const server = new Server(site);
 const KINDS = { tools: "Tools", prompts: "Prompts", resources: "Resources", templates: "Resource templates" };
 
 let items = [];
-let about = { name: "Explorer", capabilities: {} };
+let about = { name: "Explorer" };
 let views = new Map();
 let entries = [];
 let loads = 0;
@@ -20,8 +20,8 @@ async function load() {
   find("found").textContent = "Loading…";
   let failure = null;
   try {
-    about = await discover();
-    const listed = await listItems(server, about.capabilities);
+    about = await server.discover();
+    const listed = await listItems(server);
     if (load !== loads) return; // someone has signed in or out meanwhile
     items = listed;
   } catch (error) {
@@ -34,12 +34,6 @@ async function load() {
   failure ? showTrouble(failure) : show();
 }
 
-async function discover() {
-  const result = await server.ask("server/discover");
-  const { name = "Explorer", version } = result._meta?.[`${META}serverInfo`] ?? {};
-  return { name, version, instructions: result.instructions, capabilities: result.capabilities };
-}
-
 function signedIn() {
   announce("Signed in");
   load();
@@ -47,7 +41,6 @@ function signedIn() {
 
 function signOut() {
   server.credentials = null;
-  about = { name: about.name, version: about.version, capabilities: {} };
   announce("Signed out");
   load();
 }
@@ -101,7 +94,7 @@ function show(focus = false) {
   const [, kind, id] = /^#\/(\w+)\/(.+)$/.exec(location.hash) ?? [];
   const name = id && decodeURIComponent(id);
   const item = items.find((each) => each.kind === kind && each.id === name)
-    ?? (kind === "resources" && about.capabilities.resources ? resourceItem({ uri: name }) : undefined);
+    ?? (kind === "resources" && server.capabilities.resources ? resourceItem({ uri: name }) : undefined);
   for (const { link, item: each } of entries) link.toggleAttribute("aria-current", each === item);
   find("frame").classList.toggle("has-item", Boolean(kind));
   if (!item) {

@@ -40,7 +40,7 @@ function showBlock(block, canRead) {
   if (block.type === "resource_link") {
     return make("div", { class: "link-card" }, make("strong", {}, block.title ?? block.name), showUri(block.uri),
       block.description && make("p", {}, block.description),
-      canRead && make("a", { href: addressOf("resources", block.uri) }, "Read it here"));
+      canRead && !READABLE_LINK.test(block.uri) && make("a", { href: addressOf("resources", block.uri) }, "Read it here"));
   }
   return showJson(block);
 }
@@ -85,11 +85,10 @@ function duration(milliseconds) {
 }
 
 // What is wrong with the arguments, found in the text of a failed call: "Invalid arguments: /limit: must be …; /type: …".
-function problemsIn(text, form) {
+function problemsIn(text) {
   const [, listed] = /^Invalid arguments: (\/.*)$/s.exec(text) ?? [];
-  const problems = (listed?.split(/; (?=\/)/) ?? []).map((part) => {
+  return (listed?.split(/; (?=\/)/) ?? []).map((part) => {
     const end = part.indexOf(": ");
-    return { field: form.at(part.slice(0, end)), message: part.slice(end + 2) };
+    return { path: part.slice(0, end), message: part.slice(end + 2) };
   });
-  return problems.filter(({ field }) => field);
 }

@@ -26,11 +26,14 @@ function makeRunner(server, about, item, form) {
       const call = item.callWith(value);
       const result = await finish(call);
       if (result === null) show("Cancelled", "muted");
-      else if (result.isError) showFailure(textOf(result) || "The tool failed", time(), views(call, result));
-      else show(`Done in ${time()}`, "good", makeTabs("Result", views(call, result)));
+      else if (result.isError) {
+        const text = textOf(result) || "The tool failed";
+        const [, showReply] = views(call, result).at(-1);
+        showFailure(text, time(), problemsIn(text), make("details", {}, make("summary", {}, "Reply"), showReply()));
+      } else show(`Done in ${time()}`, "good", makeTabs("Result", views(call, result)));
     } catch (error) {
       if (error.name === "AbortError") show(`Cancelled after ${time()}`, "muted");
-      else showFailure(explain(error), time());
+      else showFailure(explain(error), time(), error.data?.errors ?? []);
     } finally {
       controller = null;
       run.disabled = false;
@@ -39,7 +42,7 @@ function makeRunner(server, about, item, form) {
   }
 
   function views({ method }, result) {
-    return viewsOf(method, result, Boolean(about.capabilities.resources));
+    return viewsOf(method, result, Boolean(server.capabilities.resources));
   }
 
   // Send the call, and again with the answers as often as the server asks back.
@@ -55,7 +58,7 @@ function makeRunner(server, about, item, form) {
       if (result.resultType !== "input_required") return result;
       answers = result.requestState === undefined ? {} : { requestState: result.requestState };
       if (result.inputRequests === undefined) continue;
-      const inputResponses = await askBack(result.inputRequests, outcome, about.name);
+      const inputResponses = await askBack(result.inputRequests, outcome, about.name, controller.signal);
       if (inputResponses === null) return null;
       answers.inputResponses = inputResponses;
     }
@@ -66,15 +69,14 @@ function makeRunner(server, about, item, form) {
     outcome.replaceChildren(make("h3", { class: `status ${tone}` }, text), ...content);
     announce(text);
   }
-  function showFailure(text, time, views) {
-    const problems = problemsIn(text, form);
-    const reply = views && make("details", {}, make("summary", {}, "Reply"), views.at(-1)[1]());
-    show(`Failed after ${time}`, "bad", make("p", { class: "failure" }, text), reply || "");
-    form.report(problems);
+  function showFailure(text, time, problems, reply = "") {
+    show(`Failed after ${time}`, "bad", make("p", { class: "failure" }, text), reply);
+    form.report(problems.map(({ path, message }) => ({ field: form.at(path), message })).filter(({ field }) => field));
     announce(text);
   }
   function explain(error) {
-    if (error.status !== 401) return error.message;
+    const listed = (error.data?.errors ?? []).map(({ path, message }) => `${path}: ${message}`);
+    if (error.status !== 401) return [error.message, ...listed].join("\n");
     return server.credentials ? "The server does not accept your sign-in any more." : "Sign in to use this.";
   }
   return { start, outcome, run, cancel };

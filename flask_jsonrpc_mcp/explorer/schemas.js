@@ -34,7 +34,8 @@ function lookAt(schema, root, depth = 0) {
     rules = outer;
   }
   if (Array.isArray(rules.enum)) {
-    choices = rules.enum.filter((value) => value !== null).map((value) => ({ value }));
+    const titles = rules.enumNames ?? []; // how MCP named the choices of a form before 2025-11-25
+    choices = rules.enum.map((value, index) => ({ value, title: titles[index] })).filter(({ value }) => value !== null);
     nullable ||= choices.length < rules.enum.length;
   } else if ("const" in rules) {
     choices = [{ value: rules.const }];

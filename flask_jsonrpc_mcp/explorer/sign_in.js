@@ -35,7 +35,7 @@ function openSignIn(server, signedIn) {
     const before = server.credentials;
     server.credentials = { ...way, username: username.value, value: signInValue(way, { username: username.value, secret }) };
     try {
-      await server.ask("server/discover");
+      await server.discover();
       dialog.close("done");
       signedIn();
     } catch (failure) {

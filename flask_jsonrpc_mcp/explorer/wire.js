@@ -19,6 +19,7 @@ class Server {
     this.urls = site.urls;
     this.ways = site.signIn;
     this.credentials = null; // in memory only: gone with the page
+    this.capabilities = {};
     this.requests = 0;
   }
 
@@ -30,8 +31,7 @@ class Server {
   async ask(method, params = {}, { signal, schema, onNotification } = {}) {
     this.requests += 1;
     const id = this.requests;
-    const token = onNotification && `progress-${id}`;
-    const body = mcpMessage(id, method, params, token);
+    const body = mcpMessage(id, method, params, onNotification && this.wishes(id));
     const response = await this.fetch(this.urls.mcp, {
       method: "POST", body: compactJson(body), signal,
       headers: { "Content-Type": "application/json", ...mcpHeaders(method, params, schema) },
@@ -41,6 +41,19 @@ class Server {
       : await readReply(response);
     if (reply.error) throw new Failure(reply.error.message, { status: response.status, ...reply.error });
     return reply.result;
+  }
+
+  // What to tell while a call runs: how far it is, and what it logs.
+  wishes(id) {
+    return { progressToken: `progress-${id}`, ...(this.capabilities.logging && { [`${META}logLevel`]: "info" }) };
+  }
+
+  // What the server is, and what it has.
+  async discover() {
+    const result = await this.ask("server/discover");
+    const { name = "Explorer", version } = result._meta?.[`${META}serverInfo`] ?? {};
+    this.capabilities = result.capabilities;
+    return { name, version, instructions: result.instructions };
   }
 
   // Everything of a list, page after page.
@@ -93,12 +106,12 @@ async function allPages(getPage) {
   return items;
 }
 
-function mcpMessage(id, method, params, progressToken) {
+function mcpMessage(id, method, params, wishes) {
   const meta = {
     [`${META}protocolVersion`]: VERSION,
     [`${META}clientInfo`]: CLIENT,
     [`${META}clientCapabilities`]: CAPABILITIES,
-    ...(progressToken && { progressToken }),
+    ...wishes,
   };
   return { jsonrpc: "2.0", id, method, params: { ...params, _meta: meta } };
 }
