@@ -63,6 +63,10 @@ clients: $(CLIENTS_PYTHON) tests/clients/node_modules/.installed tests/explorer/
 conformance: $(VENV)/.installed-test tests/conformance/node_modules/.installed ## run the official MCP conformance suite
 	PATH="$(CURDIR)/$(CLIENTS)/node/bin:$$PATH" $(VENV)/bin/python -m tests.conformance.run
 
+.PHONY: pictures
+pictures: $(VENV)/.installed-test ## take the pictures of the explorer for the README; needs chromium
+	$(RUN) tests.pictures
+
 $(CLIENTS)/%/.installed: tests/clients/requirements-%.txt
 	$(PYTHON) -m venv --clear $(CLIENTS)/$*
 	$(CLIENTS)/$*/bin/python -m pip install --quiet --requirement $<

@@ -115,8 +115,8 @@ class Explorer:
 
     def _labelled(self, name: str, *, last: bool = False) -> WebElement:
         script = """
-            const labels = [...document.querySelectorAll("main label.title, dialog label.title")].filter(
-              label => label.checkVisibility() && (label.querySelector(".name") ?? label).textContent === arguments[0]);
+            const labels = [...document.querySelectorAll("label[for]")].filter(
+              label => label.checkVisibility() && label.textContent === arguments[0]);
             return document.getElementById(labels.at(arguments[1] ? -1 : 0)?.htmlFor);
         """
         found: WebElement = self._wait(lambda driver: driver.execute_script(script, name, last), f"input {name!r}")
@@ -164,10 +164,7 @@ class Explorer:
 
     def tab_to(self, text: str) -> None:
         """Press the tabulator until the focus is on what is called so."""
-        name = (
-            "(e => e.ariaLabel ?? (e.labels?.[0]?.querySelector('.name') ?? e.labels?.[0] ?? e).innerText)"
-            "(document.activeElement)"
-        )
+        name = "(e => e.ariaLabel ?? (e.labels?.[0] ?? e).innerText)(document.activeElement)"
         for _ in range(60):
             self.type(Keys.TAB)
             if self.driver.execute_script(f"return {name}") == text:

@@ -7,33 +7,26 @@ function makeField(options) {
   const { rules, nullable } = look;
   const group = isGroup(look);
   const id = newId();
-  const hintId = newId();
-  const errorId = newId();
-  const hints = inRow ? [] : formHints(look, schema, root);
-  if (!inRow && rules.format === "date-time") hints.push("in your time zone, sent as UTC");
-  const described = { "aria-describedby": `${hintId} ${errorId}`, ...(required && !group && { "aria-required": "true" }) };
+  const label = make(group ? "span" : "label", { class: "name", for: group ? null : id }, rules.title ?? options.name);
+  const type = make("span", { class: "type", id: newId() }, [typeWords(schema, root), ...formHints(look, options)].join(" · "));
+  const description = make("p", { class: "description", id: newId() }, inRow ? "" : rules.description);
+  const error = make("p", { class: "error", id: newId(), hidden: true });
+  const described = {
+    "aria-describedby": [type, description, error].map((note) => note.id).join(" "),
+    "aria-required": required && !group ? "true" : null,
+  };
   const control = makeControl(look, { ...options, id, described });
-  const error = make("p", { class: "error", id: errorId, hidden: true });
-
-  const label = make("span", { class: "name" }, rules.title ?? options.name);
-  const title = [label, " ",
-    rules.title && !inRow && make("code", { class: "key" }, options.name), " ",
-    make("span", { class: "type" }, typeWords(schema, root)), " ",
-    required && !inRow && make("span", { class: "required" }, "required")];
   const nullBox = nullable && make("input", { type: "checkbox", "aria-label": `${options.name}: send null`, onchange: disable });
-  const notes = make("div", { id: hintId, class: "notes" },
-    rules.description && !inRow && make("p", { class: "description" }, rules.description),
-    hints.length > 0 && make("p", { class: "hint" }, hints.join(" · ")));
-  const content = [notes,
-    make("div", { class: "control" }, control.element, nullBox && make("label", { class: "box null" }, nullBox, "null")), error];
-  const element = group
-    ? make("fieldset", { class: `field ${inRow ? "in-row" : ""}` }, make("legend", {}, title), content)
-    : make("div", { class: `field ${inRow ? "in-row" : ""}` }, make("label", { for: id, class: "title" }, title), content);
+
+  const title = [label, " ", rules.title && !inRow && make("code", { class: "key" }, options.name), " ", type, " ",
+    required && !inRow && make("span", { class: "required" }, "required")];
+  const element = make(group ? "fieldset" : "div", { class: inRow ? "field in-row" : "field" },
+    make(group ? "legend" : "div", { class: "title" }, title), description,
+    make("div", { class: "control" }, control.element, nullBox && make("label", { class: "box null" }, nullBox, "null")), error);
 
   function disable() {
-    for (const input of control.element.matches("input, select, textarea") ? [control.element] : control.element.querySelectorAll("input, select, textarea, button")) {
-      input.disabled = nullBox.checked;
-    }
+    const inputs = "input, select, textarea, button";
+    for (const input of [control.element, ...control.element.querySelectorAll(inputs)]) input.disabled = nullBox.checked;
   }
   const field = {
     element,
@@ -63,10 +56,11 @@ function makeField(options) {
 }
 
 // What helps to fill in a field. The rest, such as patterns, is in the table of the schema.
-function formHints({ rules, choices }, schema, root) {
-  if (choices) return [];
+function formHints({ rules, choices }, { schema, root, inRow }) {
+  if (choices || inRow) return [];
   const hasPlaceholder = rules.type !== "array" && !rules.properties;
-  return ruleWords(schema, root).filter((text) => !text.startsWith("matches ") && !(hasPlaceholder && text.startsWith("default ")));
+  const words = ruleWords(schema, root).filter((text) => !text.startsWith("matches ") && !(hasPlaceholder && text.startsWith("default ")));
+  return rules.format === "date-time" ? [...words, "in your time zone, sent as UTC"] : words;
 }
 
 // The form of a schema of an object.

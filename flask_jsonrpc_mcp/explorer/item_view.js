@@ -24,7 +24,7 @@ function makeItemView(server, about, item) {
   },
   make("div", { class: "heading" }, make("h2", {}, item.kind === "resources" ? "Read it" : "Arguments"), takesSomething && item.kind === "tools" && change),
   form.element,
-  make("div", { class: "actions start" }, runner.run, runner.cancel, make("span", { class: "hint keys" }, make("kbd", {}, "Ctrl"), " ", make("kbd", {}, "Enter"))));
+  make("div", { class: "actions start" }, runner.run, runner.cancel, make("span", { class: "hint keys" }, make("kbd", {}, /Mac|iP/.test(navigator.platform) ? "⌘" : "Ctrl"), " ", make("kbd", {}, "Enter"))));
 
   const element = make("article", { class: "item" },
     make("a", { class: "back", href: "#" }, "← Everything"),

@@ -67,6 +67,7 @@ function makeRunner(server, about, item, form) {
   function show(text, tone, ...content) {
     outcome.hidden = false;
     outcome.replaceChildren(make("h3", { class: `status ${tone}` }, text), ...content);
+    outcome.scrollIntoView({ block: "nearest" });
     announce(text);
   }
   function showFailure(text, time, problems, reply = "") {

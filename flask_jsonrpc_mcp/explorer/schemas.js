@@ -102,9 +102,10 @@ function ruleWords(schema, root) {
   const words = [];
   if (choices && rules.type !== "boolean") words.push(`one of ${choices.map(({ value }) => plain(value)).join(", ")}`);
   const range = (low, high, unit = "") => {
-    if (low !== undefined && high !== undefined) words.push(`${plain(low)} to ${plain(high)}${unit}`);
-    else if (low !== undefined) words.push(`at least ${plain(low)}${unit}`);
-    else if (high !== undefined) words.push(`at most ${plain(high)}${unit}`);
+    const shown = (bound) => (unit ? bound.toLocaleString("en") : plain(bound));
+    if (low !== undefined && high !== undefined) words.push(`${shown(low)} to ${shown(high)}${unit}`);
+    else if (low !== undefined) words.push(`at least ${shown(low)}${unit}`);
+    else if (high !== undefined) words.push(`at most ${shown(high)}${unit}`);
   };
   range(rules.minimum, rules.maximum);
   if (rules.exclusiveMinimum !== undefined) words.push(`more than ${plain(rules.exclusiveMinimum)}`);

@@ -11,7 +11,7 @@ function openSignIn(server, signedIn) {
   const username = make("input", { id: newId(), autocomplete: "username", spellcheck: "false", autocapitalize: "none", required: true });
   const password = make("input", { id: newId(), type: "password", autocomplete: "current-password" });
   const token = make("input", { id: newId(), type: "password", autocomplete: "off", required: true });
-  const labelled = (input, text) => make("div", { class: "field" }, make("label", { for: input.id, class: "title" }, text), input);
+  const labelled = (input, text) => make("div", { class: "field" }, make("label", { for: input.id }, text), input);
   const byKind = { password: [labelled(username, "User name"), labelled(password, "Password")], token: [labelled(token, "Token")] };
   const inputs = make("div", { class: "fields" });
   const error = make("p", { class: "error", role: "alert", hidden: true });
