@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from flask import current_app, g, request
+from flask import g
 from flask_httpauth import HTTPAuth, HTTPBasicAuth, HTTPDigestAuth, HTTPTokenAuth, MultiAuth
 from werkzeug.datastructures import Authorization
 
 from .errors import Unauthorized
+from .serving import header, this_app, this_request
 
 PermissionsLoader = Callable[[Any], Iterable[str] | None]
 
@@ -110,10 +111,12 @@ class Authenticator:
         if len(addressed) > 1:
             raise Unauthorized("Send credentials of one kind only")
         if not addressed:
-            if self._auths and request.headers.get("Authorization", "").strip():
+            if self._auths and (header("Authorization") or "").strip():
                 raise Unauthorized()
             permissions = self._permissions(None, None, None)
-            return Caller(permissions=permissions, may_sign_in=bool(self._auths), address=request.remote_addr or "")
+            return Caller(
+                permissions=permissions, may_sign_in=bool(self._auths), address=this_request().remote_addr or ""
+            )
         [auth] = addressed
         credentials = auth.get_auth()
         if not _is_well_formed(auth, credentials):
@@ -136,12 +139,12 @@ class Authenticator:
             scheme,
             permissions,
             principal=principal,
-            address=request.remote_addr or "",
+            address=this_request().remote_addr or "",
         )
 
     def _permissions(self, auth: HTTPAuth | None, user: Any, role_holder: Any) -> frozenset[str]:
         if self.permissions_loader is not None:
-            granted = current_app.ensure_sync(self.permissions_loader)(user)
+            granted = this_app().ensure_sync(self.permissions_loader)(user)
         elif auth is not None and auth.get_user_roles_callback is not None:
             granted = auth.ensure_sync(auth.get_user_roles_callback)(role_holder)
         else:
@@ -154,8 +157,8 @@ class Authenticator:
 def _is_addressed(auth: HTTPAuth) -> bool:
     """Tell whether the request has credentials of the kind this auth object checks."""
     if auth.header is not None and auth.header != "Authorization":
-        return bool(request.headers.get(auth.header))
-    scheme = request.headers.get("Authorization", "").strip().partition(" ")[0].lower()
+        return bool(header(auth.header))
+    scheme = (header("Authorization") or "").strip().partition(" ")[0].lower()
     # A custom scheme on a Basic auth keeps browsers from asking; clients go on sending "Basic".
     return scheme == auth.scheme.lower() or (scheme == "basic" and isinstance(auth, HTTPBasicAuth))
 

@@ -9,7 +9,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from flask import current_app
 from werkzeug.local import LocalProxy
 
 from .access import Caller
@@ -29,6 +28,7 @@ from .questions import (
     Sampled,
     UnusableAnswer,
 )
+from .serving import this_app
 from .strict_json import to_plain
 
 METHOD, PROMPT, RESOURCE, COMPLETION = "method", "prompt", "resource", "completion"
@@ -45,7 +45,7 @@ def new_id() -> str:
 
 def log_unexpected(error: BaseException, error_id: str) -> None:
     """Log in full what nobody expected; the caller is told only the id."""
-    current_app.logger.error("unexpected failure, id=%s", error_id, exc_info=error)
+    this_app().logger.error("unexpected failure, id=%s", error_id, exc_info=error)
 
 
 class Listener(Protocol):
@@ -103,11 +103,13 @@ class Result:
 
     :param content: Content blocks, when the method returned some.
     :param meta: What the client gets beside it.
+    :param schema: What the value keeps to, when the method declares it.
     """
 
     value: Any
     content: list[dict[str, Any]] | None = None
     meta: Mapping[str, Any] | None = None
+    schema: Mapping[str, Any] | None = None
 
     @property
     def plain(self) -> Any:

@@ -6,12 +6,12 @@ either an `RpcError`, which was written for the caller, or is logged in full und
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from blinker import Namespace
-from flask import current_app
 
 from .access import Caller
 from .calls import Call, Result, RunningCall, log_unexpected
@@ -20,6 +20,7 @@ from .methods import Method
 from .questions import InputNeeded
 from .rate_limits import RateLimits
 from .running import Runner
+from .serving import this_app
 from .strict_json import to_plain
 
 method_called = Namespace().signal("method-called")
@@ -111,17 +112,18 @@ def _spoken(error: RpcError) -> RpcError:
 
 
 def _report(call: Call, method: Method | None, outcome: str, error: RpcError | None, duration: float) -> None:
-    current_app.logger.info(
-        "call face=%s name=%r caller=%r outcome=%s ms=%.1f id=%s",
-        call.face,
-        one_line(call.name, MAX_QUOTED),
-        one_line(call.caller.name, MAX_QUOTED),
-        outcome,
-        duration * 1000,
-        call.id,
-    )
+    app = this_app()
+    if app.logger.isEnabledFor(logging.INFO):
+        app.logger.info(
+            "call face=%s name=%r caller=%r outcome=%s ms=%.1f id=%s",
+            call.face,
+            one_line(call.name, MAX_QUOTED),
+            one_line(call.caller.name, MAX_QUOTED),
+            outcome,
+            duration * 1000,
+            call.id,
+        )
     if method_called.receivers:
-        app = current_app._get_current_object()  # type: ignore[attr-defined]
         try:
             method_called.send(app, call=call, method=method, outcome=outcome, duration=duration, error=error)
         except Exception as failed:

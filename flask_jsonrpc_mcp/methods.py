@@ -72,14 +72,15 @@ class Method:
 
         :raises Exception: of any kind, when it is not what was declared or has no form in JSON.
         """
+        schema = None if self.output is None else self.output.schema
         shown = as_tool_result(returned)
         if shown is None:
-            return Result(self._dump_value(returned))
+            return Result(self._dump_value(returned), schema=schema)
         content = blocks_of(shown) or None
         # What declares its output must give it, with content beside it or without.
         undeclared = self.output is None and shown.value is None and content is not None
         value = None if undeclared else self._dump_value(shown.value)
-        return Result(value, content, meta_of(shown))
+        return Result(value, content, meta_of(shown), schema)
 
     def _dump_value(self, value: Any) -> Any:
         return to_plain(value) if self.output is None else self.output.dump_result(value)

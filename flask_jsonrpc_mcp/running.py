@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import AsyncGeneratorType, CoroutineType
 from typing import Any
 
-from flask import current_app
-
 from .calls import RunningCall, log_unexpected, running_call
 from .errors import Overloaded, RpcError, TimedOut, one_line
 from .methods import Method
 from .questions import InputNeeded
+from .serving import this_app
 from .settings import setting
 from .strict_json import to_plain, write
 
@@ -98,13 +97,13 @@ class _Outcome:
 
 
 def _run(call: RunningCall, method: Method, positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
-    result = current_app.ensure_sync(method.func)(*positional, **named)
+    result = this_app().ensure_sync(method.func)(*positional, **named)
     if isinstance(result, CoroutineType):
-        result = current_app.ensure_sync(_awaited)(result)
+        result = this_app().ensure_sync(_awaited)(result)
     if isinstance(result, Iterator):
         return _buffered(method, [_announced(call, number, item) for number, item in enumerate(result, 1)])
     if isinstance(result, AsyncGeneratorType):
-        return _buffered(method, current_app.ensure_sync(_collected)(call, result))
+        return _buffered(method, this_app().ensure_sync(_collected)(call, result))
     return result
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import current_app
 from flask.sansio.app import App
 
 from .envelope import MAX_BATCH
 from .origins import read_origin
+from .serving import this_app
 from .strict_json import MAX_DEPTH
 
 PREFIX = "JSONRPC_MCP_"
@@ -78,9 +78,9 @@ def set_defaults(app: App) -> None:
 
 def setting(name: str) -> Any:
     """Read a setting of the current app."""
-    return current_app.config[PREFIX + name]
+    return this_app().config[PREFIX + name]
 
 
 def server_name() -> str:
     """Return the name by which this server goes."""
-    return str(setting("SERVER_NAME") or current_app.name)
+    return str(setting("SERVER_NAME") or this_app().name)

@@ -9,7 +9,7 @@ from typing import Any
 from flask import Flask
 
 # Importing a topic adds its methods to the blueprint.
-from . import articles, config, content_types, db, maintenance, markdown, search  # noqa: F401
+from . import articles, config, content_types, db, importing, maintenance, markdown, reading, search  # noqa: F401
 from .rpc import rpc
 
 

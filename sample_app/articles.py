@@ -147,15 +147,17 @@ def update_article(
             article.content_type = find_content_type(session, type)
         if session.is_modified(article):
             article.updated = utc_now()
+    rpc.notify_changed(f"articles://{id}")
     return _full_article(article)
 
 
 @rpc.method("articles.delete", access=["delete content"])
-@mcp_tool(title="Delete an article", annotations={"destructiveHint": True})
+@mcp_tool(title="Delete an article", annotations={"destructiveHint": True}, confirm="Delete article {id} for good?")
 def delete_article(id: ArticleId) -> bool:
     """Delete an article for good. Returns true."""
     with transaction() as session:
         session.delete(find_article(session, id))
+    rpc.notify_changed(f"articles://{id}")
     return True
 
 

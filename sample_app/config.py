@@ -18,6 +18,8 @@ DEFAULTS: dict[str, Any] = {
     "SECRET_KEY": None,
     # Anything but "development" is taken for a site that others can reach, so forgetting to set it is safe.
     "SITE_ENV": "production",
+    # Clients may listen for changes; each that does holds a thread of gunicorn.
+    "JSONRPC_MCP_SUBSCRIPTIONS": True,
     "JSONRPC_MCP_SERVER_NAME": "elm-street-garden",
     "JSONRPC_MCP_SERVER_VERSION": VERSION,
     "JSONRPC_MCP_INSTRUCTIONS": (

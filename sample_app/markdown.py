@@ -19,7 +19,7 @@ from .rpc import rpc
 @mcp_tool(title="Article as Markdown", annotations={"readOnlyHint": True})
 def article_to_markdown(id: ArticleId) -> str:
     """Return one article as a Markdown document."""
-    return _as_markdown(find_article(current_session(), id))
+    return as_markdown(find_article(current_session(), id))
 
 
 @rpc.method("articles.export")
@@ -32,10 +32,11 @@ def export_articles(type: TypeFilter = None) -> Iterator[str]:
     separator = ""
     # A few at a time, so that a large site is never in memory as a whole.
     for article in current_session().scalars(articles.execution_options(yield_per=50)):
-        yield separator + _as_markdown(article)
+        yield separator + as_markdown(article)
         separator = "\n---\n\n"
 
 
-def _as_markdown(article: Article) -> str:
+def as_markdown(article: Article) -> str:
+    """Make a Markdown document of an article."""
     byline = f"*{article.content_type.label}, {article.created:%d %B %Y}, by {article.author.username}*"
     return f"# {article.title}\n\n{byline}\n\n{article.body.strip()}\n"

@@ -35,7 +35,7 @@ PUBLIC = {
     "content_types.list",
     "site.health",
 }
-FOR_EDITORS = {"articles.create", "articles.update"}
+FOR_EDITORS = {"articles.create", "articles.import", "articles.update"}
 FOR_ADMINS = {"articles.delete", "content_types.create", "cache.rebuild"}
 
 ADMIN, EDITOR = basic("admin"), basic("editor")

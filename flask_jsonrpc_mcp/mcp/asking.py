@@ -12,13 +12,13 @@ import secrets
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from flask import current_app
 from itsdangerous import BadData
 
 from ..envelope import Request
 from ..errors import MalformedParams, RpcError
 from ..mailbox import answer_timeout
 from ..questions import Answers, InputNeeded, Question
+from ..serving import this_app
 from . import protocol
 from .session import Session
 from .signing import signer
@@ -48,7 +48,7 @@ def input_required(session: Session, request: Request, needed: InputNeeded) -> d
 
     :raises RpcError: when the app has no key to sign with.
     """
-    if not current_app.secret_key:
+    if not this_app().secret_key:
         raise RpcError("This server cannot ask: its SECRET_KEY is not set")
     asked = {key: question.digest for key, question in needed.questions.items()}
     state = [_digest(request), session.caller.principal, session.audience, asked, dict(session.answers.given)]

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from flask import current_app
 from itsdangerous import BadData
 
 from ..access import Caller
 from ..errors import SessionNotFound
+from ..serving import this_app
 from ..settings import setting
 from .signing import signer
 
@@ -34,11 +34,11 @@ class Agreement:
 
 def are_possible() -> bool:
     """Tell whether the app can sign. Without a key, clients are served without sessions, as the protocol allows."""
-    if current_app.secret_key:
+    if this_app().secret_key:
         return True
-    if _WARNED not in current_app.extensions:
-        current_app.extensions[_WARNED] = True
-        current_app.logger.warning(
+    if _WARNED not in this_app().extensions:
+        this_app().extensions[_WARNED] = True
+        this_app().logger.warning(
             "SECRET_KEY is not set, so MCP clients from before 2026-07-28 are served without sessions and tools cannot"
             " know what these clients can do; set it, the same for all workers"
         )

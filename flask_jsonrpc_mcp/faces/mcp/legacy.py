@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from flask import Response as HttpResponse
-from flask import request
 
 from ...access import Caller
 from ...calls import Cancellation
@@ -17,6 +16,7 @@ from ...mcp import legacy, protocol, sessions
 from ...mcp.asking import answer_by_asking
 from ...mcp.session import Send, Session
 from ...questions import NO_ANSWERS, Answers, InputNeeded
+from ...serving import header
 from ...settings import setting
 from ...strict_json import write
 from ..responses import json_response, no_content
@@ -34,7 +34,7 @@ MAX_LOGGED = 1000
 def serve_legacy(core: Core, caller: Caller, payload: Any) -> HttpResponse:
     if isinstance(payload, dict) and payload.get("method") == legacy.INITIALIZE:
         return _initialize(core, caller, payload)
-    token = request.headers.get(SESSION_HEADER, "") if sessions.are_possible() else ""
+    token = (header(SESSION_HEADER) or "") if sessions.are_possible() else ""
     exchange = _Exchange(core, caller, _agreement(caller), token)
     return exchange.serve_batch(payload) if isinstance(payload, list) else exchange.serve(payload)
 
@@ -55,9 +55,9 @@ def _initialize(core: Core, caller: Caller, payload: Any) -> HttpResponse:
 def _agreement(caller: Caller) -> sessions.Agreement:
     """Find out what was agreed on with this client."""
     if not sessions.are_possible():
-        version = request.headers.get(VERSION_HEADER, protocol.WITH_BATCHES).strip()
+        version = (header(VERSION_HEADER) or protocol.WITH_BATCHES).strip()
         return sessions.Agreement(version, frozenset())
-    token = request.headers.get(SESSION_HEADER)
+    token = header(SESSION_HEADER)
     if token is None:
         raise SessionMissing()
     return sessions.read(token, caller, audience())
