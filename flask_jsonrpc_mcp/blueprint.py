@@ -53,7 +53,7 @@ class McpBlueprint(Blueprint):
     :param name: The blueprint's name; several in one app need different ones, and different URL prefixes.
     :param import_name: As for any blueprint; only needed for its own templates and static files.
     :param auth: A Flask-HTTPAuth object: Basic, Token, Digest or Multi. Without one every caller is anonymous.
-    :param require_auth: Refuse anonymous callers everywhere but under ``/.well-known/``.
+    :param require_auth: Refuse anonymous callers everywhere but under ``/.well-known/`` and at the explorer's page.
     :param discover_access: Permissions it takes to list and describe tools.
     :param explorer: Serve a page on which people try the tools, at ``/mcp/explorer``.
     :param limiter: The app's Flask-Limiter object, for rate limits.
