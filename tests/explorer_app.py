@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Annotated, Any, Literal
 
 from flask import Flask
-from flask_httpauth import HTTPTokenAuth, MultiAuth
+from flask_httpauth import HTTPDigestAuth, HTTPTokenAuth, MultiAuth
 
 from flask_jsonrpc_mcp import (
     AudioContent,
@@ -300,4 +300,5 @@ def create_app() -> Flask:
     keyed = McpBlueprint("keyed", url_prefix="/keyed", auth=keys, require_auth=True)
     keyed.add_method("keyed", mcp_tool(lambda: "in"))
     app.register_blueprint(keyed)
+    app.register_blueprint(McpBlueprint("digest", url_prefix="/digest", auth=HTTPDigestAuth(), require_auth=True))
     return app

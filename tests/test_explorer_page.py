@@ -130,6 +130,11 @@ def test_what_is_not_there_may_need_a_sign_in(page: Explorer) -> None:
     page.wait_for("h1", "Cancel a trip")
 
 
+def test_an_address_that_is_none_is_told(page: Explorer) -> None:
+    page.open("#/tools/%E0%A4%A")
+    page.wait_for("h1", "Not here")
+
+
 def test_hints_and_permissions_are_shown(page: Explorer) -> None:
     page.open()
     page.sign_in("admin", "admin")
@@ -153,7 +158,7 @@ def test_schemas_are_shown_as_tables_and_as_they_are(page: Explorer) -> None:
 
 def test_a_nested_form_sends_what_is_filled_in_and_nothing_else(page: Explorer) -> None:
     page.open("#/tools/trips.book")
-    page.fill("start", "04052026")
+    set_value(page, "start", "2026-04-05")
     page.press("Add item", "fieldset:has(> legend .name)")
     page.fill("name", "Ada")
     page.fill("age", "36")
@@ -170,6 +175,14 @@ def test_a_nested_form_sends_what_is_filled_in_and_nothing_else(page: Explorer) 
         "board": "half",
         "tags": ["hills"],
     }
+
+
+def test_a_list_that_is_too_short_is_told_at_the_list(page: Explorer) -> None:
+    page.open("#/tools/trips.book")
+    set_value(page, "start", "2026-04-05")
+    page.press("Run")
+    page.wait_for(".field.wrong > .error", "must have at least 1 items")
+    page.wait_until("document.activeElement.ariaLabel === 'Add item to guests'")
 
 
 def test_rows_can_be_removed_and_null_is_sent_where_it_is_ticked(page: Explorer) -> None:
@@ -231,7 +244,7 @@ def test_what_is_wrong_is_told_at_its_field(page: Explorer) -> None:
     assert page.texts(".field.wrong:not(:has(.wrong)) > .error") == ["is required", "must be at most 130"]
     assert page.driver.switch_to.active_element == page.control("start")
     assert page.control("age").get_attribute("aria-invalid") == "true"
-    page.fill("start", "04052026")
+    set_value(page, "start", "2026-04-05")
     page.fill("age", "36")
     page.press("Run")
     assert page.result()["guests"] == [{"name": "Ada", "age": 36, "vegetarian": False}]
@@ -464,6 +477,24 @@ def test_a_token_in_a_header_of_its_own_signs_in(page: Explorer) -> None:
     keyed.wait_for("nav", "keyed")
 
 
+def test_what_is_filled_in_survives_a_sign_in_and_is_gone_with_a_sign_out(page: Explorer) -> None:
+    page.open("#/tools/trips.route")
+    page.fill("region", "north")
+    page.sign_in("reader", "reader")
+    page.wait_for(".who", "Signed in as reader")
+    assert page.control("region").get_attribute("value") == "north"
+    assert "-u 'reader'" in page.snippet("curl")
+    page.press("Sign out")
+    page.wait_until("document.querySelector('main input')?.value === ''")
+
+
+def test_a_sign_in_that_no_page_can_do_is_told(page: Explorer) -> None:
+    digest = Explorer(page.driver, f"{page.url}/digest")
+    digest.open()
+    digest.wait_for(".who", "Sign-in by Digest is not possible on this page")
+    assert digest.texts("main button") == []
+
+
 def test_where_everything_is_closed_it_begins_with_a_sign_in(page: Explorer) -> None:
     closed = Explorer(page.driver, f"{page.url}/closed")
     closed.open()
@@ -559,6 +590,7 @@ def test_on_a_phone_the_list_and_a_tool_are_pages_of_their_own(page: Explorer) -
     assert page.texts("nav .title") == []
     page.press_link("← Everything")
     page.wait_for("nav .title", "Book a trip")
+    page.wait_until("document.activeElement.innerText.startsWith('Book a trip')")
     assert page.texts("main h1") == []
 
 

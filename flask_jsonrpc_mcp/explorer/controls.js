@@ -136,7 +136,10 @@ function listControl(rules, context) {
   const itemName = (index) => `${context.name} ${index + 1}`;
 
   function renumber() {
-    rows.forEach((row, index) => row.field.rename(itemName(index)));
+    rows.forEach((row, index) => {
+      row.field.rename(itemName(index));
+      row.remove.setAttribute("aria-label", `Remove ${itemName(index)}`);
+    });
     list.hidden = rows.length === 0;
     list.dispatchEvent(new Event("input", { bubbles: true }));
   }
@@ -148,14 +151,14 @@ function listControl(rules, context) {
       renumber();
       addButton.focus();
     }, { class: "quiet" });
-    const row = { field, element: make("li", {}, field.element, remove) };
+    const row = { field, remove, element: make("li", {}, field.element, remove) };
     rows.push(row);
     list.append(row.element);
     renumber();
     if (focus) field.focus();
     return field;
   }
-  const addButton = button("Add item", () => add(true), { class: "quiet add" });
+  const addButton = button("Add item", () => add(true), { class: "quiet add", "aria-label": `Add item to ${context.name}` });
   list.hidden = true;
   return {
     element: make("div", { class: "list", ...context.described }, list, addButton),

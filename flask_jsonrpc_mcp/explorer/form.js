@@ -48,7 +48,7 @@ function makeField(options) {
       error.textContent = error.hidden ? message : `${error.textContent}; ${message}`;
       error.hidden = false;
       element.classList.add("wrong");
-      element.querySelector("input, select, textarea")?.setAttribute("aria-invalid", "true");
+      if (!group) element.querySelector("input, select, textarea").setAttribute("aria-invalid", "true");
     },
   };
   if (prefill && rules.default !== undefined) field.write(rules.default);
@@ -137,7 +137,7 @@ function makeForm(schema, { prefill = false } = {}) {
     },
     report(problems) {
       for (const { field, message } of problems) field ? field.report(message) : complain(message);
-      (element.querySelector("[aria-invalid]") ?? json?.area)?.focus();
+      if (problems.length > 0) (element.querySelector(".wrong :is(input, select, textarea, button):not([disabled])") ?? json?.area)?.focus();
     },
     // The field at a path such as /period/start, if there is one.
     at(path) {

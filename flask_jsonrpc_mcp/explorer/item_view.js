@@ -39,7 +39,7 @@ function makeItemView(server, about, item) {
       make("div", { class: "right" }, runner.outcome, make("section", { class: "same" }, make("h2", {}, "The same call"), same.element))),
     item.kind === "tools" && schemaSection(item));
   if (item.kind === "tools") showPermissions(server, item, facts);
-  return { element, heading: element.querySelector("h1") };
+  return { element, heading: element.querySelector("h1"), refresh: same.refresh };
 }
 
 // Ask the server how an argument may go on.

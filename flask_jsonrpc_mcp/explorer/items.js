@@ -92,7 +92,16 @@ async function listItems(server) {
   return [...tools.map(toolItem), ...prompts.map(promptItem), ...resources.map(resourceItem), ...templates.map(templateItem)];
 }
 
-// The address of an item on this page.
+// The address of an item on this page, and back.
 function addressOf(kind, id) {
   return `#/${kind}/${encodeURIComponent(id)}`;
+}
+
+function readAddress(hash) {
+  const [, kind, id] = /^#\/(\w+)\/(.+)$/.exec(hash) ?? [];
+  try {
+    return id === undefined ? [] : [kind, decodeURIComponent(id)];
+  } catch {
+    return [kind, id]; // written by hand, and no address of ours
+  }
 }

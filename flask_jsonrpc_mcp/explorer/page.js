@@ -6,16 +6,16 @@ const KINDS = { tools: "Tools", prompts: "Prompts", resources: "Resources", temp
 
 let items = [];
 let about = { name: "Explorer" };
-let views = new Map();
+const views = new Map();
 let entries = [];
 let loads = 0;
+let lastShown = "";
 
 // Ask the server everything anew, as whoever is signed in now.
 async function load() {
   loads += 1;
   const load = loads;
   items = [];
-  views = new Map();
   find("who").replaceChildren(...showWho(server, { open: () => openSignIn(server, signedIn), signOut }));
   find("found").textContent = "Loading…";
   let failure = null;
@@ -36,11 +36,13 @@ async function load() {
 
 function signedIn() {
   announce("Signed in");
+  for (const view of views.values()) view.refresh(); // the forms stay as they are filled in
   load();
 }
 
 function signOut() {
   server.credentials = null;
+  views.clear(); // with what others should not see
   announce("Signed out");
   load();
 }
@@ -52,9 +54,8 @@ function showList() {
   find("list").replaceChildren(...kinds.map(([kind, title]) => {
     const groups = groupBy(items.filter((item) => item.kind === kind));
     return make("section", { class: "kind" }, make("h2", {}, title), [...groups].map(([name, members]) => {
-      const links = members.map(listEntry);
-      const group = make("section", { class: "group" }, groups.size > 1 && name && make("h3", {}, name), make("ul", {}, links));
-      return group;
+      const heading = groups.size > 1 && name && make("h3", {}, name);
+      return make("section", { class: "group" }, heading, make("ul", {}, members.map(listEntry)));
     }));
   }));
   filter();
@@ -65,7 +66,8 @@ function groupBy(members) {
   for (const item of members) {
     const [group, rest] = item.kind === "tools" || item.kind === "prompts" ? item.name.split(".", 2) : [""];
     const name = rest === undefined ? "" : group;
-    groups.set(name, [...(groups.get(name) ?? []), item]);
+    if (!groups.has(name)) groups.set(name, []);
+    groups.get(name).push(item);
   }
   return new Map([...groups].sort(([a], [b]) => a.localeCompare(b)));
 }
@@ -91,8 +93,7 @@ function filter() {
 
 // Show what the address names.
 function show(focus = false) {
-  const [, kind, id] = /^#\/(\w+)\/(.+)$/.exec(location.hash) ?? [];
-  const name = id && decodeURIComponent(id);
+  const [kind, name] = readAddress(location.hash);
   const item = items.find((each) => each.kind === kind && each.id === name)
     ?? (kind === "resources" && server.capabilities.resources ? resourceItem({ uri: name }) : undefined);
   for (const { link, item: each } of entries) link.toggleAttribute("aria-current", each === item);
@@ -100,14 +101,22 @@ function show(focus = false) {
   if (!item) {
     document.title = `${about.name} – explorer`;
     find("main").replaceChildren(kind ? missing(name) : welcome());
+    if (focus) goBack();
     return;
   }
+  lastShown = location.hash;
   if (!views.has(location.hash)) views.set(location.hash, makeItemView(server, about, item));
   const view = views.get(location.hash);
   document.title = `${item.title} – ${about.name}`;
   find("main").replaceChildren(view.element);
   find("main").scrollTop = 0;
+  scrollTo(0, 0);
   if (focus) view.heading.focus();
+}
+
+function goBack() {
+  const entry = entries.find(({ item }) => addressOf(item.kind, item.id) === lastShown);
+  (entry?.link.checkVisibility() ? entry.link : find("main").querySelector("h1")).focus();
 }
 
 function welcome() {
@@ -115,7 +124,7 @@ function welcome() {
   return make("div", { class: "welcome" },
     make("h1", { tabindex: "-1" }, about.name),
     about.instructions && make("p", { class: "lead" }, about.instructions),
-    make("ul", { class: "counts" }, counts.map(([count, title]) => make("li", {}, make("strong", {}, count.toLocaleString()), ` ${title.toLowerCase()}`))),
+    make("ul", { class: "counts" }, counts.map(([count, title]) => make("li", {}, make("strong", {}, count.toLocaleString("en")), ` ${title.toLowerCase()}`))),
     make("p", {}, items.length === 0 ? "There is nothing here that you may use." : "Choose one from the list to read about it and to try it."),
     server.ways.length > 0 && server.credentials === null && make("p", { class: "muted" }, "Sign in, and there may be more."),
     make("dl", { class: "facts" }, make("dt", {}, "For AI clients"), make("dd", {}, make("code", {}, absolute(server.urls.mcp)), copyButton(() => absolute(server.urls.mcp)))));
@@ -135,7 +144,7 @@ function showTrouble(failure) {
   find("main").replaceChildren(make("div", { class: "welcome" },
     make("h1", { tabindex: "-1" }, closed ? "Sign in to begin" : "This did not work"),
     make("p", {}, closed ? "This server answers only to those it knows." : failure.message),
-    closed ? button("Sign in", () => openSignIn(server, signedIn), { class: "primary" }) : button("Try again", load)));
+    closed ? canSignIn(server) && button("Sign in", () => openSignIn(server, signedIn), { class: "primary" }) : button("Try again", load)));
 }
 
 // Keys: "/" to search, arrows to walk the list.

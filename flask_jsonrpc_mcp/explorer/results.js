@@ -19,7 +19,7 @@ function showBinary(mimeType = "application/octet-stream", data, name) {
   const url = dataUrl(type, data);
   if (type.startsWith("image/")) return make("img", { src: url, alt: `Image of type ${type}` });
   if (type.startsWith("audio/")) return make("audio", { src: url, controls: true, "aria-label": `Sound of type ${type}` });
-  const bytes = Math.floor((data.length * 3) / 4).toLocaleString();
+  const bytes = Math.floor((data.length * 3) / 4).toLocaleString("en");
   return make("p", {}, `${type}, about ${bytes} bytes. `, make("a", { href: dataUrl("application/octet-stream", data), download: name ?? "download" }, "Download"));
 }
 

@@ -5,6 +5,10 @@ function signInValue(way, { username, secret }) {
   return way.header === "Authorization" ? `${way.scheme} ${secret}` : secret;
 }
 
+function canSignIn(server) {
+  return server.ways.some(({ kind }) => kind !== "other");
+}
+
 // Ask how, and try it; calls signedIn() when the server agrees.
 function openSignIn(server, signedIn) {
   const ways = server.ways.filter(({ kind }) => kind !== "other");
@@ -69,6 +73,6 @@ function showWho(server, { open, signOut }) {
     const who = credentials.kind === "password" ? credentials.username : "with a token";
     return [make("span", { class: "user" }, make("span", { class: "muted" }, credentials.kind === "password" ? "Signed in as " : "Signed in "), who), button("Sign out", signOut)];
   }
-  if (ways.some(({ kind }) => kind !== "other")) return [button("Sign in", open, { class: "primary", id: "sign-in" })];
+  if (canSignIn(server)) return [button("Sign in", open, { class: "primary", id: "sign-in" })];
   return ways.length > 0 ? [make("span", { class: "muted" }, `Sign-in by ${ways[0].scheme} is not possible on this page`)] : [];
 }
