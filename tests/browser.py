@@ -152,7 +152,7 @@ class Explorer:
         """Press the first button with this text."""
         script = """
             const all = [...document.querySelectorAll(arguments[1] + " button")];
-            return all.find(e => e.innerText === arguments[0] && e.checkVisibility() && !e.disabled) ?? null;
+            return all.find(e => e.innerText === arguments[0] && e.checkVisibility() && !e.disabled && !e.ariaDisabled) ?? null;
         """
         found: WebElement = self._wait(lambda driver: driver.execute_script(script, text, within), f"button {text!r}")
         found.click()

@@ -206,7 +206,7 @@ jobs: dict[str, Job] = collections.defaultdict(Job)
 @rpc.method("jobs.pack")
 @mcp_tool(title="Pack a suitcase", annotations={"destructiveHint": False})
 def pack(suitcase: str) -> str:
-    """Report how far it is, and go on when ``jobs.go_on`` says so."""
+    """Report how far it is, and go on when told to."""
     current_call.progress(1, 4, "Shirts")
     current_call.log("info", "The suitcase is small")
     current_call.progress(3, 4, "Shoes <b>and</b> socks")
@@ -284,7 +284,7 @@ def trip(id: str) -> dict[str, str]:
 
 def create_app() -> Flask:
     app = Flask(__name__)
-    app.config.update(SECRET_KEY="key", JSONRPC_MCP_SERVER_NAME="agency", JSONRPC_MCP_PAGE_SIZE=3)
+    app.config.update(SECRET_KEY="key", JSONRPC_MCP_SERVER_NAME="agency", JSONRPC_MCP_PAGE_SIZE=6)
     app.register_blueprint(rpc)
     many = McpBlueprint("many", url_prefix="/many")
     for number in range(1000):

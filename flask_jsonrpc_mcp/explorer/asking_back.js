@@ -47,8 +47,9 @@ function consentWord(questions) {
 
 function showQuestion({ method, params }, form) {
   if (method !== "elicitation/create") return make("p", {}, `It asks for ${method}, which the explorer cannot do.`);
-  if (form) return make("div", {}, make("p", { class: "message-text" }, params.message), asksForFields({ params }) && form.element);
+  const message = make("p", { class: "message-text" }, params.message);
+  if (form) return make("div", {}, message, asksForFields({ params }) && form.element);
   const host = READABLE_LINK.test(params.url) ? new URL(params.url).host : params.url;
-  return make("div", {}, make("p", { class: "message-text" }, params.message),
+  return make("div", {}, message,
     make("p", {}, "It wants you to open a page at ", make("strong", {}, host), ":"), make("p", {}, showUri(params.url)));
 }

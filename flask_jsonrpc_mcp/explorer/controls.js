@@ -32,7 +32,8 @@ const INPUT_TYPES = { date: "date", time: "time", "date-time": "datetime-local",
 
 function textControl({ rules }, { id, name, required, described }) {
   // Any text may have line breaks, unless it is known to be short or to follow a rule.
-  const mayHaveLines = !rules.format && !rules.suggests && (rules.maxLength > LONG_TEXT || (rules.maxLength === undefined && rules.pattern === undefined));
+  const isFree = rules.maxLength === undefined && rules.pattern === undefined;
+  const mayHaveLines = !rules.format && !rules.suggests && (isFree || rules.maxLength > LONG_TEXT);
   const isMoment = rules.format === "date-time";
   const type = INPUT_TYPES[rules.format] ?? "text";
   const attributes = { id, ...described, placeholder: exampleOf(rules), autocomplete: "off", spellcheck: "false" };

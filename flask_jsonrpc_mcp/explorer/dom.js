@@ -57,7 +57,8 @@ function makeTabs(label, tabs) {
   const buttons = tabs.map(([name], index) =>
     button(name, () => choose(index), { role: "tab", id: newId(), "aria-controls": panel.id, class: "tab" }));
   choose(0);
-  return make("div", {}, make("div", { role: "tablist", "aria-label": label, class: "tab-list", onkeydown: move }, buttons), panel);
+  const list = make("div", { role: "tablist", "aria-label": label, class: "tab-list", onkeydown: move }, buttons);
+  return make("div", {}, list, panel);
 }
 
 // Ask in a dialog; the answer is the value of the button that was pressed, "" for Escape.

@@ -59,7 +59,8 @@ function makeField(options) {
 function formHints({ rules, choices }, { schema, root, inRow }) {
   if (choices || inRow) return [];
   const hasPlaceholder = rules.type !== "array" && !rules.properties;
-  const words = ruleWords(schema, root).filter((text) => !text.startsWith("matches ") && !(hasPlaceholder && text.startsWith("default ")));
+  const elsewhere = hasPlaceholder ? /^(matches|default) / : /^matches /;
+  const words = ruleWords(schema, root).filter((text) => !elsewhere.test(text));
   return rules.format === "date-time" ? [...words, "in your time zone, sent as UTC"] : words;
 }
 
@@ -85,7 +86,9 @@ function makeForm(schema, { prefill = false } = {}) {
     return true;
   }
   function showJson(value) {
-    const area = make("textarea", { class: "code whole", rows: "12", spellcheck: "false", "aria-label": "Arguments as JSON", autocomplete: "off" });
+    const area = make("textarea", {
+      class: "code whole", rows: "12", spellcheck: "false", autocomplete: "off", "aria-label": "Arguments as JSON",
+    });
     const error = make("p", { class: "error", role: "alert", hidden: true });
     area.value = prettyJson(value);
     json = { area, error };
@@ -137,7 +140,8 @@ function makeForm(schema, { prefill = false } = {}) {
     },
     report(problems) {
       for (const { field, message } of problems) field ? field.report(message) : complain(message);
-      if (problems.length > 0) (element.querySelector(".wrong :is(input, select, textarea, button):not([disabled])") ?? json?.area)?.focus();
+      const first = element.querySelector(".wrong :is(input, select, textarea, button):not([disabled])");
+      if (problems.length > 0) (first ?? json?.area)?.focus();
     },
     // The field at a path such as /period/start, if there is one.
     at(path) {

@@ -3,43 +3,55 @@
 function makeItemView(server, about, item) {
   const form = makeForm(item.schema);
   const runner = makeRunner(server, about, item, form);
-  const facts = make("dl", { class: "facts" });
-  if (item.reference && server.capabilities.completions) form.element.addEventListener("input", ({ target }) => suggest(server, item, form, target));
   const same = makeSameCall(server, () => item.callWith(form.read().value));
+  if (item.reference && server.capabilities.completions) {
+    form.element.addEventListener("input", ({ target }) => suggest(server, item, form, target));
+  }
+  const element = make("article", { class: "item" },
+    make("a", { class: "back", href: "#" }, "← Everything"),
+    itemHeader(server, item),
+    make("div", { class: "columns" },
+      tryForm(item, form, runner, same),
+      make("div", { class: "right" }, runner.outcome,
+        make("section", { class: "same" }, make("h2", {}, "The same call"), same.element))),
+    item.kind === "tools" && schemaSection(item));
+  return { element, heading: element.querySelector("h1"), refresh: same.refresh };
+}
 
+function itemHeader(server, item) {
+  const badges = item.badges.map(([tone, text]) => make("li", { class: `badge ${tone}` }, text));
+  const facts = make("dl", { class: "facts" });
+  if (item.kind === "tools") showPermissions(server, item, facts);
+  return make("header", {},
+    make("h1", { tabindex: "-1" }, item.title),
+    item.title !== item.name && make("p", { class: "id" }, make("code", {}, item.name)),
+    item.description && make("p", { class: "lead" }, item.description),
+    badges.length > 0 && make("ul", { class: "badges", "aria-label": "Hints" }, badges),
+    facts);
+}
+
+function tryForm(item, form, runner, same) {
   const change = button("Edit as JSON", () => {
     if (form.change()) change.textContent = form.isJson ? "Edit as a form" : "Edit as JSON";
     same.refresh();
   }, { class: "quiet" });
-  const takesSomething = Object.keys(item.schema.properties ?? {}).length > 0 || item.schema.additionalProperties !== false;
-  const body = make("form", {
-    class: "try", "aria-label": "Arguments", novalidate: true, oninput: same.refresh,
-    onsubmit: (event) => {
-      event.preventDefault();
-      runner.start();
-    },
-    onkeydown: (event) => {
-      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) runner.start();
-    },
+  const { properties = {}, additionalProperties } = item.schema;
+  const canChange = item.kind === "tools" && (Object.keys(properties).length > 0 || additionalProperties !== false);
+  const start = (event) => {
+    event.preventDefault();
+    runner.start();
+  };
+  const startByKey = (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) start(event);
+  };
+  const control = /Mac|iP/.test(navigator.platform) ? "⌘" : "Ctrl";
+  return make("form", {
+    class: "try", "aria-label": "Arguments", novalidate: true, oninput: same.refresh, onsubmit: start, onkeydown: startByKey,
   },
-  make("div", { class: "heading" }, make("h2", {}, item.kind === "resources" ? "Read it" : "Arguments"), takesSomething && item.kind === "tools" && change),
-  form.element,
-  make("div", { class: "actions start" }, runner.run, runner.cancel, make("span", { class: "hint keys" }, make("kbd", {}, /Mac|iP/.test(navigator.platform) ? "⌘" : "Ctrl"), " ", make("kbd", {}, "Enter"))));
-
-  const element = make("article", { class: "item" },
-    make("a", { class: "back", href: "#" }, "← Everything"),
-    make("header", {},
-      make("h1", { tabindex: "-1" }, item.title),
-      item.title !== item.name && make("p", { class: "id" }, make("code", {}, item.name)),
-      item.description && make("p", { class: "lead" }, item.description),
-      make("ul", { class: "badges", "aria-label": "Hints" }, item.badges.map(([tone, text]) => make("li", { class: `badge ${tone}` }, text))),
-      facts),
-    make("div", { class: "columns" },
-      make("div", {}, body),
-      make("div", { class: "right" }, runner.outcome, make("section", { class: "same" }, make("h2", {}, "The same call"), same.element))),
-    item.kind === "tools" && schemaSection(item));
-  if (item.kind === "tools") showPermissions(server, item, facts);
-  return { element, heading: element.querySelector("h1"), refresh: same.refresh };
+  make("div", { class: "heading" }, make("h2", {}, item.kind === "resources" ? "Contents" : "Arguments"), canChange && change),
+  item.kind !== "resources" && form.element,
+  make("div", { class: "actions start" }, runner.run, runner.cancel,
+    make("span", { class: "hint keys" }, make("kbd", {}, control), " ", make("kbd", {}, "Enter"))));
 }
 
 // Ask the server how an argument may go on.
@@ -73,7 +85,8 @@ async function showPermissions(server, item, facts) {
   try {
     const { access = [] } = await server.describe(item.name);
     if (access.length === 0) return;
-    facts.append(make("dt", {}, access.length > 1 ? "Permissions" : "Permission"), make("dd", {}, access.map((name) => make("code", {}, name))));
+    facts.append(make("dt", {}, access.length > 1 ? "Permissions" : "Permission"),
+      make("dd", {}, access.map((name) => make("code", {}, name))));
   } catch {
     // A server may keep its descriptions to itself; the tool works all the same.
   }
@@ -83,7 +96,8 @@ function schemaSection(item) {
   const part = (title, schema) => {
     const table = schema && schemaTable(schema, title);
     return table && make("section", {}, make("h2", {}, title), table,
-      make("details", {}, make("summary", {}, "JSON Schema"), make("div", { class: "snippet" }, showJson(schema), copyButton(() => prettyJson(schema)))));
+      make("details", {}, make("summary", {}, "JSON Schema"),
+        make("div", { class: "snippet" }, showJson(schema), copyButton(() => prettyJson(schema)))));
   };
   const parts = [part("What it takes", item.schema), part("What it gives", item.output)].filter(Boolean);
   return parts.length > 0 && make("div", { class: "schemas" }, parts);

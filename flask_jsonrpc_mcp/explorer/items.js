@@ -81,10 +81,11 @@ function badgesOf(hints) {
 }
 
 // Everything this caller may use. What the server has not is left out.
-async function listItems(server) {
+// onFirst: hears of the first page of tools, which may be long before all are there.
+async function listItems(server, onFirst) {
   const { capabilities } = server;
   const [tools, prompts, resources, templates] = await Promise.all([
-    capabilities.tools ? server.listTools() : [],
+    capabilities.tools ? server.listTools((tools) => onFirst(tools.map(toolItem))) : [],
     capabilities.prompts ? server.askAll("prompts/list", "prompts") : [],
     capabilities.resources ? server.askAll("resources/list", "resources") : [],
     capabilities.resources ? server.askAll("resources/templates/list", "resourceTemplates") : [],

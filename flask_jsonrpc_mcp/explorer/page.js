@@ -2,7 +2,7 @@
 
 const site = JSON.parse(document.body.dataset.site);
 const server = new Server(site);
-const KINDS = { tools: "Tools", prompts: "Prompts", resources: "Resources", templates: "Resource templates" };
+const KINDS = { tools: "Tool", prompts: "Prompt", resources: "Resource", templates: "Resource template" };
 
 let items = [];
 let about = { name: "Explorer" };
@@ -17,11 +17,13 @@ async function load() {
   const load = loads;
   items = [];
   find("who").replaceChildren(...showWho(server, { open: () => openSignIn(server, signedIn), signOut }));
-  find("found").textContent = "Loading…";
+  showList([]);
   let failure = null;
   try {
     about = await server.discover();
-    const listed = await listItems(server);
+    const listed = await listItems(server, (first) => {
+      if (load === loads) showList(first);
+    });
     if (load !== loads) return; // someone has signed in or out meanwhile
     items = listed;
   } catch (error) {
@@ -30,7 +32,7 @@ async function load() {
   }
   find("brand").textContent = about.name;
   find("version").textContent = about.version ?? "";
-  showList();
+  showList(items, true);
   failure ? showTrouble(failure) : show();
 }
 
@@ -48,17 +50,18 @@ function signOut() {
 }
 
 // The list at the side: kinds, and within them groups by what is before the first dot.
-function showList() {
+function showList(listed, complete = false) {
   entries = [];
-  const kinds = Object.entries(KINDS).filter(([kind]) => items.some((item) => item.kind === kind));
+  const kinds = Object.entries(KINDS).filter(([kind]) => listed.some((item) => item.kind === kind));
   find("list").replaceChildren(...kinds.map(([kind, title]) => {
-    const groups = groupBy(items.filter((item) => item.kind === kind));
-    return make("section", { class: "kind" }, make("h2", {}, title), [...groups].map(([name, members]) => {
+    const groups = groupBy(listed.filter((item) => item.kind === kind));
+    return make("section", { class: "kind" }, make("h2", {}, `${title}s`), [...groups].map(([name, members]) => {
       const heading = groups.size > 1 && name && make("h3", {}, name);
       return make("section", { class: "group" }, heading, make("ul", {}, members.map(listEntry)));
     }));
   }));
   filter();
+  if (!complete) find("found").textContent = "Loading…";
 }
 
 function groupBy(members) {
@@ -120,14 +123,18 @@ function goBack() {
 }
 
 function welcome() {
-  const counts = Object.entries(KINDS).map(([kind, title]) => [items.filter((item) => item.kind === kind).length, title]).filter(([count]) => count > 0);
+  const counts = Object.entries(KINDS)
+    .map(([kind, title]) => [items.filter((item) => item.kind === kind).length, title.toLowerCase()])
+    .filter(([count]) => count > 0)
+    .map(([count, title]) => make("li", {}, make("strong", {}, count.toLocaleString("en")), ` ${title}${count > 1 ? "s" : ""}`));
   return make("div", { class: "welcome" },
     make("h1", { tabindex: "-1" }, about.name),
     about.instructions && make("p", { class: "lead" }, about.instructions),
-    make("ul", { class: "counts" }, counts.map(([count, title]) => make("li", {}, make("strong", {}, count.toLocaleString("en")), ` ${title.toLowerCase()}`))),
-    make("p", {}, items.length === 0 ? "There is nothing here that you may use." : "Choose one from the list to read about it and to try it."),
+    make("ul", { class: "counts" }, counts),
+    make("p", {}, items.length === 0 ? "There is nothing here that you may use." : "Choose from the list, read, and try."),
     server.ways.length > 0 && server.credentials === null && make("p", { class: "muted" }, "Sign in, and there may be more."),
-    make("dl", { class: "facts" }, make("dt", {}, "For AI clients"), make("dd", {}, make("code", {}, absolute(server.urls.mcp)), copyButton(() => absolute(server.urls.mcp)))));
+    make("dl", { class: "facts" }, make("dt", {}, "For AI clients"),
+      make("dd", {}, make("code", {}, absolute(server.urls.mcp)), copyButton(() => absolute(server.urls.mcp)))));
 }
 
 function missing(name) {
@@ -144,7 +151,8 @@ function showTrouble(failure) {
   find("main").replaceChildren(make("div", { class: "welcome" },
     make("h1", { tabindex: "-1" }, closed ? "Sign in to begin" : "This did not work"),
     make("p", {}, closed ? "This server answers only to those it knows." : failure.message),
-    closed ? canSignIn(server) && button("Sign in", () => openSignIn(server, signedIn), { class: "primary" }) : button("Try again", load)));
+    !closed && button("Try again", load),
+    closed && canSignIn(server) && button("Sign in", () => openSignIn(server, signedIn), { class: "primary" })));
 }
 
 // Keys: "/" to search, arrows to walk the list.

@@ -14,18 +14,20 @@ function showValue(value) {
   return typeof value === "string" ? showText(value) : showJson(value);
 }
 
-function showBinary(mimeType = "application/octet-stream", data, name) {
+function showBinary(mimeType = "application/octet-stream", data) {
   const type = /^[\w.+-]+\/[\w.+-]+$/.test(mimeType) ? mimeType : "application/octet-stream";
   const url = dataUrl(type, data);
   if (type.startsWith("image/")) return make("img", { src: url, alt: `Image of type ${type}` });
   if (type.startsWith("audio/")) return make("audio", { src: url, controls: true, "aria-label": `Sound of type ${type}` });
   const bytes = Math.floor((data.length * 3) / 4).toLocaleString("en");
-  return make("p", {}, `${type}, about ${bytes} bytes. `, make("a", { href: dataUrl("application/octet-stream", data), download: name ?? "download" }, "Download"));
+  const download = { href: dataUrl("application/octet-stream", data), download: "download" };
+  return make("p", {}, `${type}, about ${bytes} bytes. `, make("a", download, "Download"));
 }
 
 function showUri(uri) {
   // Anything but the web stays text: nobody can tell what another scheme would start.
-  return READABLE_LINK.test(uri) ? make("a", { href: uri, target: "_blank", rel: "noopener noreferrer" }, uri) : make("code", {}, uri);
+  if (!READABLE_LINK.test(uri)) return make("code", {}, uri);
+  return make("a", { href: uri, target: "_blank", rel: "noopener noreferrer" }, uri);
 }
 
 function showContents({ uri, mimeType, text, blob }) {
@@ -65,7 +67,8 @@ function viewsOf(method, result, canRead) {
     const content = result.content ?? [];
     const structured = result.structuredContent;
     if (structured !== undefined) views.push(["Result", () => showValue(structured)]);
-    if (content.length > 0 && (structured === undefined || !repeats(content, structured))) views.push(["Content", list(content, (block) => showBlock(block, canRead))]);
+    const adds = content.length > 0 && (structured === undefined || !repeats(content, structured));
+    if (adds) views.push(["Content", list(content, (block) => showBlock(block, canRead))]);
   }
   if (method === "prompts/get") {
     views.push(["Messages", list(result.messages ?? [], ({ role, content }) =>

@@ -5,11 +5,21 @@ const MOST_MESSAGES = 200;
 function makeRunner(server, about, item, form) {
   const outcome = make("section", { class: "outcome", "aria-label": "Result", hidden: true });
   const run = make("button", { type: "submit", class: "primary run" }, item.kind === "tools" ? "Run" : "Get");
-  const cancel = button("Cancel", () => controller?.abort(), { hidden: true });
+  const cancel = button("Cancel", () => controller.abort(), { hidden: true });
   let controller = null;
+  let running = false;
 
   async function start() {
-    if (controller) return;
+    if (running) return;
+    running = true; // also while its question is open
+    try {
+      await attempt();
+    } finally {
+      running = false;
+    }
+  }
+
+  async function attempt() {
     form.clear();
     const { value, problems } = form.read();
     if (problems.length > 0) {
@@ -18,7 +28,7 @@ function makeRunner(server, about, item, form) {
     }
     if (item.confirm && !(await confirmRun(item, value))) return;
     controller = new AbortController();
-    run.disabled = true;
+    run.setAttribute("aria-disabled", "true"); // were it disabled, it would lose the focus
     cancel.hidden = false;
     const started = performance.now();
     const time = () => duration(performance.now() - started);
@@ -35,8 +45,8 @@ function makeRunner(server, about, item, form) {
       if (error.name === "AbortError") show(`Cancelled after ${time()}`, "muted");
       else showFailure(explain(error), time(), error.data?.errors ?? []);
     } finally {
-      controller = null;
-      run.disabled = false;
+      run.removeAttribute("aria-disabled");
+      if (document.activeElement === cancel) run.focus();
       cancel.hidden = true;
     }
   }
@@ -66,7 +76,9 @@ function makeRunner(server, about, item, form) {
 
   function show(text, tone, ...content) {
     outcome.hidden = false;
-    outcome.replaceChildren(make("h3", { class: `status ${tone}` }, text), ...content);
+    const heading = make("h3", { class: `status ${tone}`, tabindex: "-1" }, text);
+    outcome.replaceChildren(heading, ...content);
+    if (document.activeElement === document.body) heading.focus(); // it was on a question that is gone
     outcome.scrollIntoView({ block: "nearest" });
     announce(text);
   }
@@ -91,7 +103,8 @@ async function confirmRun(item, value) {
         ? "It says that it changes or deletes what is there."
         : "It does not say whether it changes or deletes what is there."),
       showJson(value),
-      make("div", { class: "actions" }, make("button", { value: "" }, "Cancel"), make("button", { value: "run", class: "danger" }, "Run it"))));
+      make("div", { class: "actions" },
+        make("button", { value: "" }, "Cancel"), make("button", { value: "run", class: "danger" }, "Run it"))));
   return (await askInDialog(dialog)) === "run";
 }
 
@@ -116,7 +129,7 @@ function makeProgress() {
         bar.max = params.total;
         bar.value = params.progress;
       }
-      status.textContent = params.total === undefined ? `Running… ${params.progress}` : `Running… ${params.progress} of ${params.total}`;
+      status.textContent = `Running… ${params.progress}${params.total === undefined ? "" : ` of ${params.total}`}`;
       if (params.message !== undefined) say(params.message);
     },
   };

@@ -12,11 +12,16 @@ function canSignIn(server) {
 // Ask how, and try it; calls signedIn() when the server agrees.
 function openSignIn(server, signedIn) {
   const ways = server.ways.filter(({ kind }) => kind !== "other");
-  const username = make("input", { id: newId(), autocomplete: "username", spellcheck: "false", autocapitalize: "none", required: true });
+  const username = make("input", {
+    id: newId(), autocomplete: "username", spellcheck: "false", autocapitalize: "none", required: true,
+  });
   const password = make("input", { id: newId(), type: "password", autocomplete: "current-password" });
   const token = make("input", { id: newId(), type: "password", autocomplete: "off", required: true });
   const labelled = (input, text) => make("div", { class: "field" }, make("label", { for: input.id }, text), input);
-  const byKind = { password: [labelled(username, "User name"), labelled(password, "Password")], token: [labelled(token, "Token")] };
+  const byKind = {
+    password: [labelled(username, "User name"), labelled(password, "Password")],
+    token: [labelled(token, "Token")],
+  };
   const inputs = make("div", { class: "fields" });
   const error = make("p", { class: "error", role: "alert", hidden: true });
   const submit = make("button", { class: "primary", type: "submit" }, "Sign in");
@@ -71,7 +76,8 @@ function showWho(server, { open, signOut }) {
   const { credentials, ways } = server;
   if (credentials !== null) {
     const who = credentials.kind === "password" ? credentials.username : "with a token";
-    return [make("span", { class: "user" }, make("span", { class: "muted" }, credentials.kind === "password" ? "Signed in as " : "Signed in "), who), button("Sign out", signOut)];
+    const how = credentials.kind === "password" ? "Signed in as " : "Signed in ";
+    return [make("span", { class: "user" }, make("span", { class: "muted" }, how), who), button("Sign out", signOut)];
   }
   if (canSignIn(server)) return [button("Sign in", open, { class: "primary", id: "sign-in" })];
   return ways.length > 0 ? [make("span", { class: "muted" }, `Sign-in by ${ways[0].scheme} is not possible on this page`)] : [];

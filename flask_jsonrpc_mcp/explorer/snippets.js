@@ -6,7 +6,7 @@ function shellQuoted(text) {
 
 function wellSpaced(value) {
   const line = spacedJson(value);
-  return line.length <= 72 ? line : prettyJson(value);
+  return line.length <= 48 ? line : prettyJson(value);
 }
 
 function absolute(url) {

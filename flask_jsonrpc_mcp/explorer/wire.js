@@ -64,9 +64,10 @@ class Server {
     });
   }
 
-  async listTools() {
+  async listTools(onFirst) {
     return allPages(async (cursor) => {
       const page = await this.get(this.urls.list, cursor === undefined ? {} : { cursor });
+      if (cursor === undefined) onFirst(page.tools);
       return [page.tools, page.nextCursor];
     });
   }
@@ -158,7 +159,8 @@ async function readReply(response) {
   try {
     return readJson(text);
   } catch {
-    throw new Failure(`The server answered ${response.status} ${response.statusText}, not with JSON`, { status: response.status });
+    const { status, statusText } = response;
+    throw new Failure(`The server answered ${status} ${statusText}, not with JSON`, { status });
   }
 }
 
