@@ -15,7 +15,7 @@ from flask.sansio.app import App
 from flask_httpauth import HTTPAuth, MultiAuth
 
 from . import changes, mailbox
-from .access import Authenticator, PermissionsLoader
+from .access import Authenticator, PermissionsLoader, UserLoader
 from .completers import make_completer
 from .core import Core
 from .declarations import checked_permissions, spell
@@ -111,6 +111,8 @@ class McpBlueprint(Blueprint):
         :param params: What it takes, as a JSON Schema dict, a marshmallow schema (class, instance or dict of fields);
             by default its type hints. A marshmallow schema loads the arguments.
         :param output: What it gives, likewise; by default its return hint. A marshmallow schema dumps the result.
+        :param validate_output: Whether results are checked against what ``output`` or the hint declares. ``False``
+            saves the time for large results that are right anyway; the schema is still shown.
         :param access: The permissions a caller needs, every one of them; by default none, so anyone may call it.
         :param max_age: For how many seconds caches may keep its replies to GET; by default not at all.
         :param timeout: After how many seconds the caller is answered, whatever the method does; by default it may
@@ -258,6 +260,15 @@ class McpBlueprint(Blueprint):
         """
         callback: PermissionsLoader = loader
         self.core.authenticator.permissions_loader = callback
+        return loader
+
+    def user_loader(self, loader: F) -> F:
+        """Say how a user is found by name alone, for ``flask mcp call --user NAME``.
+
+        The function gets the name and returns what the auth object's verify callback would, or ``None``.
+        """
+        callback: UserLoader = loader
+        self.core.authenticator.user_loader = callback
         return loader
 
     def _mount(self, state: BlueprintSetupState) -> None:

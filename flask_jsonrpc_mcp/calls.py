@@ -72,7 +72,7 @@ class Call:
     """One call of a method.
 
     :param arguments: By name, or by position.
-    :param face: Where it came in: ``rest``, ``jsonrpc``, ``mcp``.
+    :param face: Where it came in: ``rest``, ``jsonrpc``, ``mcp``, ``cli``.
     :param kind: What it is a call of: a method, a prompt, a resource, a completion.
     :param listed_only: Methods that are in no list, because they are not marked for MCP, do not exist here.
     :param read_only: Only methods that say they change nothing may run.

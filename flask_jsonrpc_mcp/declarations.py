@@ -80,6 +80,12 @@ def checked_permissions(role: str, permissions: Iterable[str]) -> frozenset[str]
     return frozenset(listed)
 
 
+def checked_flag(role: str, flag: bool) -> bool:
+    if not isinstance(flag, bool):
+        raise TypeError(f"{role} must be True or False, not {flag!r}")
+    return flag
+
+
 def checked_age(max_age: int | None) -> int | None:
     if max_age is not None and (not isinstance(max_age, int) or isinstance(max_age, bool) or max_age < 0):
         raise ValueError(f"max_age must be a number of whole seconds, not {max_age!r}")

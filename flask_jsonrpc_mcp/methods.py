@@ -13,6 +13,7 @@ from .declarations import (
     check_async,
     checked_age,
     checked_description,
+    checked_flag,
     checked_name,
     checked_permissions,
     checked_timeout,
@@ -120,6 +121,7 @@ class MethodOptions(CommonOptions, total=False):
     """What can be said of a method besides its name; see `McpBlueprint.method`."""
 
     output: SchemaSpec | None
+    validate_output: bool
     max_age: int | None
 
 
@@ -136,7 +138,11 @@ def make_method(
         method = Method(
             name=name,
             **common_members(func, name, rate_limits, options),
-            output=compile_output(func, options.get("output")),
+            output=compile_output(
+                func,
+                options.get("output"),
+                enforced=checked_flag("validate_output", options.get("validate_output", True)),
+            ),
             max_age=checked_age(options.get("max_age")),
             tool=mark_of(func),
         )

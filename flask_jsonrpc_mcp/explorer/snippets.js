@@ -52,9 +52,9 @@ function python(server, url, headers, body, member) {
   if (shown.length > 0) options.push(`headers={${shown.map(([name, value]) => `${compactJson(name)}: ${value}`).join(", ")}},`);
   return [
     ...(credentials ? ["from getpass import getpass", ""] : []),
-    "import requests",
+    "import httpx",
     "",
-    "response = requests.post(",
+    "response = httpx.post(",
     `    ${compactJson(absolute(url))},`,
     `    json=${pythonLiteral(body, "    ")},`,
     ...options.map((option) => `    ${option}`),

@@ -14,7 +14,7 @@ from ..calls import LOG_LEVELS, Cancellation
 from ..changes import are_announced
 from ..core import Core
 from ..envelope import Prepared, Request
-from ..errors import InvalidRequest, MalformedParams, MethodNotFound, UnsupportedVersion
+from ..errors import MalformedParams, MethodNotFound, UnsupportedVersion
 from ..questions import NO_ANSWERS, InputNeeded
 from ..schema.mirrored import MirroredArgument
 from ..settings import server_name, setting
@@ -22,13 +22,11 @@ from ..strict_json import write
 from . import protocol
 from .asking import input_required, read_answers
 from .offers import METHODS, Handler, capabilities_of, handler_of
+from .opening import read_opening, require_version
 from .resources import visible_resource
 from .session import KeptLogLevel, Send, Session
-from .sessions import features_of
 from .subscriptions import LISTEN, Subscription, subscribe
 from .tools import visible_tool
-
-DISCOVER = "server/discover"
 
 NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 """What a request for one thing calls it; clients repeat that in a header. These are also the ones that may ask."""
@@ -62,22 +60,24 @@ def answer(
     cancellation: Cancellation | None = None,
 ) -> dict[str, Any] | Prepared | Subscription:
     """Answer a request with its result, or with what a client listens to from now on."""
-    version, capabilities, meta = _read_meta(request, mirror)
-    mirror.check_version(version)
-    if version != protocol.MODERN:
-        raise UnsupportedVersion(version, [protocol.MODERN])
-    mirror.check_method(request.method)
     params: Any = request.params
+    if isinstance(params, Mapping) and params.get("_meta") is None and mirror.version not in (None, protocol.MODERN):
+        # An older client that means another version would not know what _meta has to do with it.
+        raise UnsupportedVersion(str(mirror.version), protocol.VERSIONS)
+    opening = read_opening(request)
+    mirror.check_version(opening.version)
+    require_version(opening.version)
+    mirror.check_method(request.method)
     session = Session(
         core,
         caller,
-        version,
+        opening.version,
         audience,
-        features_of(capabilities),
-        meta,
+        opening.capabilities,
+        opening.meta,
         read_answers(request, caller.principal, audience) if request.method in NAMED else NO_ANSWERS,
         send,
-        KeptLogLevel(_log_level(meta)),
+        KeptLogLevel(_log_level(opening.meta)),
         cancellation or Cancellation(),
     )
     if request.method == LISTEN:
@@ -94,24 +94,6 @@ def answer(
         return _completed(session, request, handle(session, params))
     except InputNeeded as needed:
         return {**INPUT_REQUIRED, **input_required(session, request, needed), "_meta": _identity()}
-
-
-def _read_meta(request: Request, mirror: Mirror) -> tuple[str, Mapping[str, Any], Mapping[str, Any]]:
-    """Read what a request says of itself: its version, what its client can do, and all of it."""
-    if not isinstance(request.params, Mapping):
-        raise InvalidRequest("params must be an object")
-    meta = request.params.get("_meta")
-    if meta is None and mirror.version not in (None, protocol.MODERN):
-        # An older client that means another version would not know what _meta has to do with it.
-        raise UnsupportedVersion(str(mirror.version), protocol.VERSIONS)
-    if not isinstance(meta, Mapping):
-        raise MalformedParams("params._meta is missing")
-    version, capabilities = meta.get(protocol.PROTOCOL_VERSION), meta.get(protocol.CLIENT_CAPABILITIES)
-    if not isinstance(version, str):
-        raise MalformedParams(f"params._meta must have {protocol.PROTOCOL_VERSION}")
-    if not isinstance(capabilities, Mapping):
-        raise MalformedParams(f"params._meta must have {protocol.CLIENT_CAPABILITIES}")
-    return version, capabilities, meta
 
 
 def _completed(session: Session, request: Request, result: dict[str, Any] | Prepared) -> dict[str, Any] | Prepared:
@@ -135,9 +117,9 @@ def _discover(session: Session, params: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-_METHODS: dict[str, Handler] = {DISCOVER: _discover, **METHODS}
+_METHODS: dict[str, Handler] = {protocol.DISCOVER: _discover, **METHODS}
 _CACHEABLE = frozenset(
-    [DISCOVER, "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"]
+    [protocol.DISCOVER, "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"]
 )
 
 

@@ -13,6 +13,9 @@ WITH_BATCHES = "2025-03-26"
 
 VERSIONS = (MODERN, *LEGACY)
 
+DISCOVER = "server/discover"
+"""What a modern client may ask first, and no other client asks."""
+
 # The keys of `_meta` that a modern request carries, the one of a modern result, and that of a subscription's messages.
 PROTOCOL_VERSION = "io.modelcontextprotocol/protocolVersion"
 CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"

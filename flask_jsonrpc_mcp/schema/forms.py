@@ -16,7 +16,7 @@ from .loading import Load, as_it_is
 from .marshmallow_fields import as_schema, loader_of, to_json_schema
 from .records import Member
 from .shape import Shape
-from .validator import compile_validator
+from .validator import check_schema
 
 FORMATS = ("email", "uri", "date", "date-time")
 """The formats that clients know; others are enforced, but not shown."""
@@ -61,7 +61,7 @@ def compile_form(spec: Any) -> Form:
         return _form(to_json_schema(schema), loader_of(schema))
     if isinstance(spec, Mapping) and isinstance(spec.get("properties"), Mapping):
         plain = to_plain(spec)
-        compile_validator(plain)
+        check_schema(plain)
         return _form({"type": "object", **plain}, as_it_is)
     converter = HintConverter()
     if isinstance(spec, Mapping):
@@ -85,7 +85,7 @@ def _form(schema: dict[str, Any], load: Load) -> Form:
     if required:
         enforced["required"] = required
     shown = {**enforced, "properties": {name: _shown(rules) for name, rules in properties.items()}}
-    return Form(shown, Shape(enforced, compile_validator(enforced, ours=True)), load)
+    return Form(shown, Shape(enforced), load)
 
 
 def _without_null(rules: dict[str, Any]) -> tuple[dict[str, Any], bool]:

@@ -14,13 +14,14 @@ from ...envelope import Request, Response, answer_one, is_response, read_request
 from ...errors import InvalidRequest, SessionMissing
 from ...mcp import legacy, protocol, sessions
 from ...mcp.asking import answer_by_asking
+from ...mcp.opening import require_id
 from ...mcp.session import Send, Session
 from ...questions import NO_ANSWERS, Answers, InputNeeded
 from ...serving import header
 from ...settings import setting
 from ...strict_json import write
 from ..responses import json_response, no_content
-from .exchanges import accepts_events, audience, require_id, respond, wants_reports
+from .exchanges import accepts_events, audience, respond, wants_reports
 from .letters import Letters, SessionLogLevel
 from .mirrored_headers import VERSION_HEADER
 from .streams import event, event_response, stream

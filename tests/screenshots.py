@@ -1,4 +1,4 @@
-"""Takes the pictures of the explorer in docs/pictures: ``make pictures``. Look at them before you keep them."""
+"""Takes the pictures of the explorer in docs/pictures: ``make screenshots``. Look at them before you keep them."""
 
 from __future__ import annotations
 
