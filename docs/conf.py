@@ -18,6 +18,7 @@ myst_enable_extensions = ["colon_fence", "deflist"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 default_role = "code"
+add_module_names = False
 
 html_theme = "flask"
 html_title = f"flask_jsonrpc_mcp {version}"
