@@ -19,6 +19,7 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 default_role = "code"
 add_module_names = False
+toc_object_entries_show_parents = "hide"
 
 html_theme = "flask"
 html_title = f"flask_jsonrpc_mcp {version}"
