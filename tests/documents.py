@@ -1,7 +1,7 @@
 """The code blocks of a document: found, and run as a reader would run them.
 
-A Python block is a script of its own. One with a caption is a file, which the commands after it use. The shell blocks of
-a document are typed one after the other in one folder; JSON right below one is what it prints.
+A Python block is a script of its own. One with a caption is a file, which the commands after it use. The shell blocks
+of a document are typed one after the other in one folder; JSON right below one is what it prints.
 """
 
 from __future__ import annotations
