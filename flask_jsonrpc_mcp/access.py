@@ -86,7 +86,7 @@ class Authenticator:
         """How a page can ask for credentials: by a password, by a token, or in another way; and where to send them."""
         return [
             {"kind": _kind_of(auth), "scheme": auth.scheme, "header": auth.header or "Authorization"}
-            for auth in self._auths
+            for auth in self.auths
         ]
 
     @property
