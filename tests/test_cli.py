@@ -405,10 +405,10 @@ class TestTalking:
     def test_progress_and_messages_are_shown_and_taken_away(self) -> None:
         shown = in_terminal("call", "count", columns=60)
         assert shown == (
-            "\r\x1b[K[##########..........]  1 of 2  at 1"
-            "\r\x1b[K[####################]  2 of 2  at 2"
-            "\r\x1b[Kwarning: counter: that was all\n"
-            "\r\x1b[K3\r\x1b[K2\n"
+            "\x1b[K[##########..........]  1 of 2  at 1\r"
+            "\x1b[K[####################]  2 of 2  at 2\r"
+            "\x1b[Kwarning: counter: that was all\n"
+            "\x1b[K3\r\x1b[K2\n"
         )
 
     def test_a_log_is_not_spoiled_by_progress(self, app: Flask) -> None:
