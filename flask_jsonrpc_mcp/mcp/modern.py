@@ -22,6 +22,7 @@ from ..strict_json import write
 from . import protocol
 from .asking import input_required, read_answers
 from .offers import METHODS, Handler, capabilities_of, handler_of
+from .reporting import Reporter
 from .resources import visible_resource
 from .session import KeptLogLevel, Send, Session
 from .sessions import features_of
@@ -68,6 +69,7 @@ def answer(
         raise UnsupportedVersion(version, [protocol.MODERN])
     mirror.check_method(request.method)
     params: Any = request.params
+    log_level = KeptLogLevel(_log_level(meta))
     session = Session(
         core,
         caller,
@@ -76,8 +78,8 @@ def answer(
         features_of(capabilities),
         meta,
         read_answers(request, caller.principal, audience) if request.method in NAMED else NO_ANSWERS,
-        send,
-        KeptLogLevel(_log_level(meta)),
+        None if send is None else Reporter(send, version, meta.get(protocol.PROGRESS_TOKEN), log_level.get),
+        log_level,
         cancellation or Cancellation(),
     )
     if request.method == LISTEN:

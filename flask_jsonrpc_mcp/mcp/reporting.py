@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ from . import protocol
 
 
 class Reporter:
-    """Sends notifications about one request.
+    """Sends notifications about one request, however often its method runs.
 
     :param token: What the client wants progress to be labelled with; anything but a text or a number means that it
         wants none.
@@ -25,10 +26,13 @@ class Reporter:
         self._version = version
         self._token = token if is_progress_token(token) else None
         self._log_level = log_level
+        self._reported = -math.inf
 
     def progress(self, done: float, total: float | None, message: str | None) -> None:
-        if self._token is None:
+        # The protocol wants each report to be of more than the one before, also when the method has run before.
+        if self._token is None or done <= self._reported:
             return
+        self._reported = done
         params: dict[str, Any] = {"progressToken": self._token, "progress": done}
         if total is not None:
             params["total"] = total

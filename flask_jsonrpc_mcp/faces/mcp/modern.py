@@ -34,7 +34,7 @@ def serve_modern(core: Core, caller: Caller, payload: Any) -> HttpResponse:
         return answer_one(payload, call)
 
     if wants_reports(payload):
-        return stream(work, _status_of)
+        return stream(payload.get("id"), work, _status_of)
     reply = work(None, cancellation)
     if reply is None:
         return no_content(202)
