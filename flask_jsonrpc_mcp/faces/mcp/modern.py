@@ -12,6 +12,7 @@ from ...access import Caller
 from ...calls import Cancellation
 from ...core import Core
 from ...envelope import Request, Response, answer_one
+from ...errors import RpcError
 from ...mcp import modern
 from ...mcp.session import Send
 from ...mcp.subscriptions import Subscription
@@ -39,7 +40,10 @@ def serve_modern(core: Core, caller: Caller, payload: Any) -> HttpResponse:
     if reply is None:
         return no_content(202)
     if isinstance(reply.result, Subscription):
-        return _listen(reply.result, cancellation)
+        try:
+            return _listen(reply.result, cancellation)
+        except RpcError as error:
+            reply = Response(reply.id, error=error)
     return respond(reply, _status_of(reply))
 
 
