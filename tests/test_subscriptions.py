@@ -47,7 +47,8 @@ class Listening:
         params = {"notifications": wanted}
         self.response: Any = ModernClient(site.app.test_client(), **client).post("subscriptions/listen", params)
         assert self.response.mimetype == "text/event-stream", self.response.text
-        self._messages = filter(None, map(read_event, iter(self.response.response)))
+        chunks: Iterator[Any] = iter(self.response.response)
+        self._messages = filter(None, map(read_event, chunks))
 
     def __enter__(self) -> Listening:
         return self
