@@ -366,7 +366,7 @@ class TestTalking:
         shown = in_terminal("call", "greet", typed="Ada\nold\n\nAda\n36\n\n")
         assert "Who are you? (Ctrl-C to leave it)\nname, string: age, integer: " in shown
         assert "/age: must be of type integer" in shown
-        assert shown.endswith("Hello {'name': 'Ada', 'age': 36}\n")
+        assert shown.endswith("Hello {'name': 'Ada', 'age': 36, 'title': None}\n")
 
     def test_a_form_can_be_left(self) -> None:
         """By Ctrl-D here, which stays in the terminal until someone reads it; Ctrl-C is at once."""
