@@ -225,6 +225,34 @@ class TestCall:
             "order": "distance",
         }
 
+    @pytest.mark.parametrize(
+        ("schema", "text", "value"),
+        [
+            ({"type": "string"}, "true", "true"),
+            ({"type": "string"}, '"quoted"', '"quoted"'),
+            ({"type": ["string", "null"]}, "null", None),
+            ({"type": ["string", "integer"]}, "7", 7),
+            ({"type": "number"}, "7", 7),
+            ({"type": "integer"}, "7.0", 7),
+            ({"type": "boolean"}, "No", False),
+            ({"enum": [1, 2, "all"]}, "2", 2),
+            ({"enum": [1, 2, "all"]}, "all", "all"),
+            ({"const": 5}, "5", 5),
+            ({"$ref": "#/$defs/size"}, "3", 3),
+            ({"oneOf": [{"type": "integer"}, {"type": "array"}]}, "[1, 2]", [1, 2]),
+            ({"type": "object"}, '{"a": 1}', {"a": 1}),
+            ({}, "7", 7),
+            ({}, '"7"', "7"),
+            ({}, "seven", "seven"),
+        ],
+    )
+    def test_a_text_becomes_what_the_schema_wants(self, schema: Any, text: str, value: Any) -> None:
+        rpc = McpBlueprint()
+        params = {"properties": {"it": schema, "a.b": schema}, "$defs": {"size": {"type": "integer"}}}
+        rpc.add_method("echo", lambda it=..., **rest: it if it is not ... else rest["a.b"], params=params)
+        assert answer(make_app(rpc), "call", "echo", f"it={text}") == value
+        assert answer(make_app(rpc), "call", "echo", f"a.b={text}") == value
+
     def test_reaches_into_objects(self, app: Flask) -> None:
         found = answer(app, "call", "stays.find", "place=Rome", "period.start=2026-05-01", "period.end=null")
         assert found["period"] == {"start": "2026-05-01", "end": None}
