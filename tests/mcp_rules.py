@@ -6,9 +6,11 @@ originals as well.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
-import jsonschema
+from jsonschema import Draft202012Validator
 
 from flask_jsonrpc_mcp.mcp.protocol import MODERN
 
@@ -170,9 +172,32 @@ def result_rules(version: str) -> dict[str, Any]:
     return rules
 
 
-def check(version: str, method: str, message: dict[str, Any]) -> None:
-    outcome = {"result": result_rules(version)[method]} if "result" in message else {"error": ERROR}
-    jsonschema.validate(message, record({"jsonrpc": {"const": "2.0"}, "id": ID, **outcome}))
-
-
 ERROR = record({"code": {"type": "integer"}, "message": TEXT}, {"data": True})
+
+
+def check(version: str, method: str, message: dict[str, Any]) -> None:
+    """See that a reply to a method obeys the rules of a version.
+
+    :raises ValidationError: when it does not.
+    """
+    _replies(version, method, "result" in message).validate(message)
+
+
+def check_question(version: str, asked: dict[str, Any]) -> None:
+    """See that a request to the client does, but for its id."""
+    _made(question, version).validate(asked)
+
+
+def check_notification(version: str, message: dict[str, Any]) -> None:
+    _made(notification, version).validate(message)
+
+
+@functools.cache
+def _replies(version: str, method: str, is_result: bool) -> Any:
+    outcome = {"result": result_rules(version)[method]} if is_result else {"error": ERROR}
+    return Draft202012Validator(record({"jsonrpc": {"const": "2.0"}, "id": ID, **outcome}))
+
+
+@functools.cache
+def _made(rules: Callable[[str], dict[str, Any]], version: str) -> Any:
+    return Draft202012Validator(rules(version))

@@ -31,9 +31,7 @@ from flask_jsonrpc_mcp.mcp.protocol import MODERN, VERSIONS
 from .answering import DECLINE, EVERYTHING, Respondent, sampled
 from .conftest import Site, asking, basic, make_auth
 from .mcp_messages import META, LegacyClient, ModernClient, client_of, events
-from .mcp_rules import ERROR, check, record
-from .mcp_rules import notification as notification_rules
-from .mcp_rules import question as question_rules
+from .mcp_rules import ERROR, check, check_notification, check_question, record
 
 BLOCKS: list[Any] = [
     TextContent("x", annotations={"priority": 1}),
@@ -180,7 +178,7 @@ def test_notifications_obey_their_version(site: Site, version: str) -> None:
     *notifications, reply = events(client.post("tools/call", {"name": "report", "arguments": {}, "_meta": meta}))
     assert len(notifications) == 4
     for notification in notifications:
-        jsonschema.validate(notification, notification_rules(version))
+        check_notification(version, notification)
     check(version, "tools/call", reply)
 
 
@@ -192,7 +190,7 @@ def test_questions_obey_their_version(site: Site, version: str) -> None:
         check(version, "tools/call", asked.post("tools/call", {"name": name, "arguments": {}}))
         assert asked.asked or version < "2025-11-25"
         for question in asked.asked:
-            jsonschema.validate(question, question_rules(version))
+            check_question(version, question)
         if version == MODERN:
             check(version, "tools/call", client.call(name).get_json())
     for method, params in (("prompts/get", {"name": "ask"}), ("resources/read", {"uri": "a://ask"})):
@@ -244,6 +242,6 @@ def test_the_rules_refuse_what_belongs_to_another_version() -> None:
         with pytest.raises(jsonschema.ValidationError):
             check(version, method, {"jsonrpc": "2.0", "id": 1, "result": other})
     page = {"method": "elicitation/create", "params": {"mode": "url", "message": "a", "url": "b"}}
-    jsonschema.validate(page, question_rules(MODERN))
+    check_question(MODERN, page)
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(page, question_rules("2025-11-25"))
+        check_question("2025-11-25", page)
