@@ -37,6 +37,9 @@ METHOD, PROMPT, RESOURCE, COMPLETION = "method", "prompt", "resource", "completi
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """How much a message matters, the least first."""
 
+CONFIRM_KEY = "confirm"
+"""The key of the question whether a method may run at all."""
+
 
 def new_id() -> str:
     """Make an id that finds a call in the log."""
@@ -225,7 +228,7 @@ class RunningCall:
         question = Elicit(message)
         if question.feature not in self.call.capabilities:
             return
-        answer = self.answers_to({"confirm": question}, vouched=True)["confirm"]
+        answer = self.answers_to({CONFIRM_KEY: question}, vouched=True)[CONFIRM_KEY]
         if not answer.accepted:
             raise RpcError("Not done: the person who was asked did not agree")
 
