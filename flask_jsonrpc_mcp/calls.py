@@ -37,6 +37,9 @@ METHOD, PROMPT, RESOURCE, COMPLETION = "method", "prompt", "resource", "completi
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """How much a message matters, the least first."""
 
+CONFIRM_KEY = "confirm"
+"""The key of the question whether a method may run at all."""
+
 
 def new_id() -> str:
     """Make an id that finds a call in the log."""
@@ -124,7 +127,6 @@ class RunningCall:
 
     def __init__(self, call: Call) -> None:
         self.call = call
-        self._reported = -math.inf
         self._questions = 0
         self._digests: dict[str, str] = {}
 
@@ -142,9 +144,7 @@ class RunningCall:
         for number in (done, total):
             if number is not None and (not isinstance(number, (int, float)) or not math.isfinite(number)):
                 raise ValueError(f"progress is counted in numbers, not in {number!r}")
-        # The protocol wants each report to be of more than the one before.
-        if self.call.listener is not None and done > self._reported and not self.cancelled:
-            self._reported = done
+        if self.call.listener is not None and not self.cancelled:
             self.call.listener.progress(done, total, message)
 
     def log(self, level: str, data: Any, logger: str | None = None) -> None:
@@ -228,7 +228,7 @@ class RunningCall:
         question = Elicit(message)
         if question.feature not in self.call.capabilities:
             return
-        answer = self.answers_to({"confirm": question}, vouched=True)["confirm"]
+        answer = self.answers_to({CONFIRM_KEY: question}, vouched=True)[CONFIRM_KEY]
         if not answer.accepted:
             raise RpcError("Not done: the person who was asked did not agree")
 

@@ -13,6 +13,7 @@ import pytest
 from marshmallow import fields
 
 from flask_jsonrpc_mcp import (
+    AudioContent,
     Elicit,
     ElicitUrl,
     EmbeddedResource,
@@ -225,6 +226,16 @@ def test_the_model_of_the_client_is_asked(site: Site, version: str) -> None:
     ]
 
 
+@pytest.mark.parametrize("version", ["2025-03-26", "2024-11-05"])
+def test_a_model_is_sent_what_its_version_knows(site: Site, version: str) -> None:
+    site.tool(lambda: current_call.sample(PromptMessage(AudioContent(b"1"))).text, name="ask")
+    client = respondent(site, version, [sampled('"heard"')])
+    assert client.call("ask") == "heard"
+    known = {"type": "audio", "data": "MQ==", "mimeType": "audio/wav"}
+    content = known if version == "2025-03-26" else {"type": "text", "text": "[audio of type audio/wav]"}
+    assert client.asked[0]["params"]["messages"] == [{"role": "user", "content": content}]
+
+
 @pytest.mark.parametrize("version", ERAS)
 def test_a_model_may_answer_in_several_blocks(site: Site, version: str) -> None:
     blocks = [
@@ -382,6 +393,16 @@ def test_a_client_that_cannot_is_told_what_it_takes(
     response = client_of(version, site.client, capabilities=capabilities).call("ask")
     assert error(response)[:2] == (400 if version == MODERN else 200, -32021)
     assert response.get_json()["error"]["data"] == {"requiredCapabilities": missing}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_version_that_has_no_such_question_cannot_be_asked_it(site: Site, version: str) -> None:
+    """Whatever its client says it can: forms came with 2025-06-18, pages with 2025-11-25."""
+    site.tool(lambda: current_call.elicit("?").action, name="form")
+    site.tool(lambda: current_call.elicit_url("?", "https://p.example").action, name="page")
+    for name, since in (("form", "2025-06-18"), ("page", "2025-11-25")):
+        outcome = respondent(site, version, lambda question: accept()).call(name)
+        assert outcome == "accept" if version >= since else outcome["code"] == -32021
 
 
 def test_a_method_may_do_without(site: Site) -> None:

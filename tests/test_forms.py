@@ -23,6 +23,11 @@ class Colour(Enum):
 
 
 @dataclasses.dataclass
+class Tip:
+    amount: Decimal = Decimal("1.5")
+
+
+@dataclasses.dataclass
 class Address:
     street: str
     floor: int | None
@@ -78,6 +83,7 @@ JSON_SCHEMA = {
         ({"a": Colour}, {"a": {"type": "string", "enum": ["red", "blue"]}}, ["a"]),
         ({"a": datetime.date}, {"a": {"type": "string", "format": "date"}}, ["a"]),
         ({"a": Decimal | None}, {"a": {"type": "number"}}, None),
+        (Tip, {"amount": {"type": "number", "default": 1.5}}, None),
         (
             Address,
             {"street": {"type": "string"}, "floor": {"type": "integer"}, "city": {"type": "string", "default": "Bonn"}},

@@ -51,7 +51,8 @@ class Form:
         problems: list[Problem] = self.shape.problems(asked)
         if problems:
             raise InvalidParams(problems)
-        return self.load({**dict.fromkeys(self.blank), **asked})
+        filled = {name: asked.get(name) for name in properties if name in asked or name in self.blank}
+        return self.load(filled)
 
 
 def compile_form(spec: Any) -> Form:
@@ -105,7 +106,8 @@ def _simplified(rules: Any) -> tuple[dict[str, Any], bool]:
     choices, kinds = rules.get("anyOf", []), rules.get("type")
     rest = {key: value for key, value in rules.items() if key not in ("anyOf", "type")}
     if choices == DECIMAL["anyOf"]:
-        return {"type": "number", **rest}, False
+        default = {"default": float(rest["default"])} if isinstance(rest.get("default"), str) else {}
+        return {"type": "number", **rest, **default}, False
     if len(choices) == 2 and _NULL in choices:
         [choice] = [choice for choice in choices if choice != _NULL]
         return {**_simplified(choice)[0], **_without_null_default(rest)}, True
