@@ -15,7 +15,7 @@ from typing import Any
 from uuid import UUID
 
 from flask import g
-from flask_httpauth import HTTPAuth, HTTPBasicAuth, HTTPDigestAuth, HTTPTokenAuth, MultiAuth
+from flask_httpauth import HTTPAuth, HTTPBasicAuth, HTTPDigestAuth, MultiAuth
 from werkzeug.datastructures import Authorization
 
 from .errors import Unauthorized
@@ -80,14 +80,6 @@ class Authenticator:
     def schemes(self) -> list[str]:
         """The schemes a caller can sign in with, as they are written in a challenge."""
         return [auth.scheme for auth in self.auths]
-
-    @property
-    def ways_to_sign_in(self) -> list[dict[str, str]]:
-        """How a page can ask for credentials: by a password, by a token, or in another way; and where to send them."""
-        return [
-            {"kind": _kind_of(auth), "scheme": auth.scheme, "header": auth.header or "Authorization"}
-            for auth in self.auths
-        ]
 
     @property
     def credential_headers(self) -> list[str]:
@@ -178,12 +170,6 @@ def _is_addressed(auth: HTTPAuth) -> bool:
     scheme = (header("Authorization") or "").strip().partition(" ")[0].lower()
     # A custom scheme on a Basic auth keeps browsers from asking; clients go on sending "Basic".
     return scheme == auth.scheme.lower() or (scheme == "basic" and isinstance(auth, HTTPBasicAuth))
-
-
-def _kind_of(auth: HTTPAuth) -> str:
-    if isinstance(auth, HTTPBasicAuth):
-        return "password"
-    return "token" if isinstance(auth, HTTPTokenAuth) else "other"
 
 
 def _is_well_formed(auth: HTTPAuth, credentials: Authorization | None) -> bool:

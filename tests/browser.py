@@ -152,7 +152,8 @@ class Explorer:
         """Press the first button with this text."""
         script = """
             const all = [...document.querySelectorAll(arguments[1] + " button")];
-            return all.find(e => e.innerText === arguments[0] && e.checkVisibility() && !e.disabled && !e.ariaDisabled) ?? null;
+            const ready = all.filter(e => e.checkVisibility() && !e.disabled && !e.ariaDisabled);
+            return ready.find(e => e.innerText === arguments[0]) ?? null;
         """
         found: WebElement = self._wait(lambda driver: driver.execute_script(script, text, within), f"button {text!r}")
         found.click()

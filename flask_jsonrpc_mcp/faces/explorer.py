@@ -12,6 +12,7 @@ import html
 from importlib.resources import files
 
 from flask import Response, request, url_for
+from flask_httpauth import HTTPAuth, HTTPBasicAuth, HTTPTokenAuth
 
 from ..access import Caller
 from ..core import Core
@@ -88,12 +89,18 @@ def explorer(core: Core, caller: Caller) -> Response:
     site = {
         # With the variables of the blueprint's prefix, if it has any.
         "urls": {role: url_for(f".{endpoint}", **(request.view_args or {})) for role, endpoint in endpoints.items()},
-        "signIn": core.authenticator.ways_to_sign_in,
+        "signIn": [_way_to_sign_in(auth) for auth in core.authenticator.auths],
     }
     body = _before + html.escape(write(site).decode()) + _after
     response = page_response(make_page(body.encode()), core, caller, 0, mimetype="text/html")
     response.headers.update(HEADERS)
     return response
+
+
+def _way_to_sign_in(auth: HTTPAuth) -> dict[str, str]:
+    """What the page has to ask for, and where it goes."""
+    kind = "password" if isinstance(auth, HTTPBasicAuth) else "token" if isinstance(auth, HTTPTokenAuth) else "other"
+    return {"kind": kind, "scheme": auth.scheme, "header": auth.header or "Authorization"}
 
 
 ROUTES = (Route("/mcp/explorer", ENDPOINT, {"GET": explorer}, spell_error, open=True),)
