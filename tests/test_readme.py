@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -63,6 +64,14 @@ def test_the_smallest_app(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(BLOCKS[0].text)
     [start] = [block for block in BLOCKS if block.text == FLASK]
     try_commands([start, *blocks_after(FLASK)], tmp_path)
+
+
+@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", "SECURITY.md", "examples/README.md"])
+def test_every_link_leads_to_a_file(document: str) -> None:
+    """Those to headings of the same page and to other sites are left out."""
+    targets = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", (ROOT / document).read_text())
+    missing = [target for target in targets if not (ROOT / document).parent.joinpath(target).exists()]
+    assert missing == []
 
 
 def test_make_serve_works_on_a_fresh_clone_and_again(clone: Path) -> None:
