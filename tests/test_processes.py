@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -181,8 +180,9 @@ class Counting:
             *reports, answer = self.messages
         except (OSError, HTTPException, ValueError):
             return False
-        numbers = [report["params"]["progress"] for report in reports]
-        return (numbers, answer["id"], text_of(answer)) == (list(range(2, 21)), self.number, "20")
+        if answer.get("id") != self.number:
+            return False
+        return [report["params"]["progress"] for report in reports] == list(range(2, 21)) and text_of(answer) == "20"
 
 
 def test_streams_that_run_when_the_server_is_told_to_end_are_completed(talking: Server) -> None:
