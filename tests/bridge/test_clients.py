@@ -56,7 +56,7 @@ def visit(url: str, folder: Path, mode: str = "auto", **env: str) -> Iterator[Vi
     need_made(environment / ".installed", "clients")
     bridge = json.dumps([sys.executable, "-m", "flask_jsonrpc_mcp", "bridge"])
     # What the client is started from is where the bridge finds the package.
-    settings = json.dumps({"MCP_BRIDGE_URL": url, "PYTHONPATH": str(ROOT), **env})
+    settings = json.dumps({"MCP_BRIDGE_URL": url, "MCP_BRIDGE_TIMEOUT": "300", "PYTHONPATH": str(ROOT), **env})
     with (folder / "client.log").open("w") as log:
         process = subprocess.Popen(
             [environment / "bin/python", ROOT / "tests/clients/python_sdk_2_stdio.py", bridge, mode, settings],
