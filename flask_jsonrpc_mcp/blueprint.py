@@ -15,7 +15,7 @@ from flask.sansio.app import App
 from flask_httpauth import HTTPAuth, MultiAuth
 
 from . import changes, mailbox
-from .access import Authenticator, PermissionsLoader
+from .access import Authenticator, PermissionsLoader, UserLoader
 from .completers import make_completer
 from .core import Core
 from .declarations import checked_permissions, spell
@@ -107,6 +107,8 @@ class McpBlueprint(Blueprint):
         :param params: What it takes, as a JSON Schema dict, a marshmallow schema (class, instance or dict of fields);
             by default its type hints. A marshmallow schema loads the arguments.
         :param output: What it gives, likewise; by default its return hint. A marshmallow schema dumps the result.
+        :param validate_output: Whether results are checked against what ``output`` or the hint declares. ``False``
+            saves the time for large results that are right anyway; the schema is still shown.
         :param access: The permissions a caller needs, every one of them; by default none, so anyone may call it.
         :param max_age: For how many seconds caches may keep its replies to GET; by default not at all.
         :param timeout: After how many seconds the caller is answered, whatever the method does; by default it may
@@ -164,11 +166,11 @@ class McpBlueprint(Blueprint):
         return func
 
     def remove_prompt(self, name: str) -> None:
-        """Take a prompt away again.
+        """Take a prompt away again, and its completers.
 
         :raises KeyError: when there is none of this name.
         """
-        self.core.prompt_registry.remove(name)
+        self.core.remove_completers(self.core.prompt_registry.remove(name))
         self._announce(changes.PROMPTS)
 
     def resource(self, uri: str, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
@@ -197,16 +199,17 @@ class McpBlueprint(Blueprint):
 
     def add_resource(self, uri: str, func: F, **options: Unpack[ResourceOptions]) -> F:
         """Make a function a resource, without a decorator. See :meth:`resource`."""
-        self.core.resources.registry_of(uri).add(make_resource(func, uri, self._rate_limits, **options))
+        resource = make_resource(func, uri, self._rate_limits, **options)
+        self.core.resources.registry_of(uri).add(resource)
         self._announce(changes.RESOURCES)
         return func
 
     def remove_resource(self, uri: str) -> None:
-        """Take a resource away again, by the URI or template it was added with.
+        """Take a resource away again, by the URI or template it was added with, and its completers.
 
         :raises KeyError: when there is none.
         """
-        self.core.resources.registry_of(uri).remove(uri)
+        self.core.remove_completers(self.core.resources.registry_of(uri).remove(uri))
         self._announce(changes.RESOURCES)
 
     def completer(self, completed: str, argument: str, **options: Unpack[CommonOptions]) -> Callable[[F], F]:
@@ -254,6 +257,15 @@ class McpBlueprint(Blueprint):
         """
         callback: PermissionsLoader = loader
         self.core.authenticator.permissions_loader = callback
+        return loader
+
+    def user_loader(self, loader: F) -> F:
+        """Say how a user is found by name alone, for ``flask mcp call --user NAME``.
+
+        The function gets the name and returns what the auth object's verify callback would, or ``None``.
+        """
+        callback: UserLoader = loader
+        self.core.authenticator.user_loader = callback
         return loader
 
     def _mount(self, state: BlueprintSetupState) -> None:
