@@ -54,7 +54,8 @@ def visit(url: str, folder: Path, mode: str = "auto", **env: str) -> Iterator[Vi
     """Start the client, which starts the bridge; both end at the end of their input."""
     bridge = [sys.executable, "-m", "flask_jsonrpc_mcp", "bridge"]
     # What the client is started from is where the bridge finds the package.
-    with converse(bridge, folder, mode, MCP_BRIDGE_URL=url, PYTHONPATH=str(ROOT), **env) as visitor:
+    settings = {"MCP_BRIDGE_URL": url, "MCP_BRIDGE_TIMEOUT": "300", "PYTHONPATH": str(ROOT), **env}
+    with converse(bridge, folder, mode, **settings) as visitor:
         yield visitor
 
 
