@@ -127,7 +127,6 @@ class RunningCall:
 
     def __init__(self, call: Call) -> None:
         self.call = call
-        self._reported = -math.inf
         self._questions = 0
         self._digests: dict[str, str] = {}
 
@@ -145,9 +144,7 @@ class RunningCall:
         for number in (done, total):
             if number is not None and (not isinstance(number, (int, float)) or not math.isfinite(number)):
                 raise ValueError(f"progress is counted in numbers, not in {number!r}")
-        # The protocol wants each report to be of more than the one before.
-        if self.call.listener is not None and done > self._reported and not self.cancelled:
-            self._reported = done
+        if self.call.listener is not None and not self.cancelled:
             self.call.listener.progress(done, total, message)
 
     def log(self, level: str, data: Any, logger: str | None = None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextvars
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import AsyncGeneratorType, CoroutineType
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any
 
 from .calls import RunningCall, log_unexpected, running_call
@@ -101,7 +101,11 @@ def _run(call: RunningCall, method: Method, positional: Sequence[Any], named: Ma
     if isinstance(result, CoroutineType):
         result = this_app().ensure_sync(_awaited)(result)
     if isinstance(result, Iterator):
-        return method.collect([_announced(call, number, item) for number, item in enumerate(result, 1)])
+        try:
+            return method.collect([_announced(call, number, item) for number, item in enumerate(result, 1)])
+        finally:
+            if isinstance(result, GeneratorType):
+                result.close()  # now, if it was given up, and not when the last frame that knows it is gone
     if isinstance(result, AsyncGeneratorType):
         return method.collect(this_app().ensure_sync(_collected)(call, result))
     return result
@@ -120,7 +124,12 @@ async def _collected(call: RunningCall, items: AsyncGeneratorType[Any, None]) ->
 
 
 def _announced(call: RunningCall, number: int, item: Any) -> Any:
-    """Show an item of a generator to a client that wants to see how it gets on."""
+    """Show an item of a generator to a client that wants to see how it gets on.
+
+    :raises RpcError: when nobody wants to any more; the generator ends here.
+    """
+    if call.cancelled:
+        raise RpcError("Given up by the client")
     if call.call.listener is not None:
         call.progress(number, message=_in_words(item))
     return item

@@ -23,6 +23,7 @@ from . import protocol
 from .asking import input_required, read_answers
 from .offers import METHODS, Handler, capabilities_of, handler_of
 from .opening import read_opening, require_version
+from .reporting import Reporter
 from .session import KeptLogLevel, Send, Session
 from .subscriptions import LISTEN, Subscription, subscribe
 from .tools import visible_tool
@@ -67,6 +68,7 @@ def answer(
     mirror.check_version(opening.version)
     require_version(opening.version)
     mirror.check_method(request.method)
+    log_level = KeptLogLevel(_log_level(opening.meta))
     session = Session(
         core,
         caller,
@@ -75,8 +77,8 @@ def answer(
         opening.capabilities,
         opening.meta,
         read_answers(request, caller.principal, audience) if request.method in NAMED else NO_ANSWERS,
-        send,
-        KeptLogLevel(_log_level(opening.meta)),
+        None if send is None else Reporter(send, opening.version, opening.meta, log_level.get),
+        log_level,
         cancellation or Cancellation(),
     )
     if request.method == LISTEN:

@@ -51,7 +51,8 @@ class Form:
         problems: list[Problem] = self.shape.problems(asked)
         if problems:
             raise InvalidParams(problems)
-        return self.load({**dict.fromkeys(self.blank), **asked})
+        filled = {name: asked.get(name) for name in properties if name in asked or name in self.blank}
+        return self.load(filled)
 
 
 def compile_form(spec: Any) -> Form:

@@ -97,11 +97,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield running
 
 
-@pytest.fixture(params=[("auto", MODERN), ("legacy", LEGACY)], ids=["modern", "legacy"])
-def editor(request: pytest.FixtureRequest, server: Server, tmp_path: Path) -> Iterator[Visitor]:
+@pytest.fixture(scope="module", params=[("auto", MODERN), ("legacy", LEGACY)], ids=["modern", "legacy"])
+def editor(
+    request: pytest.FixtureRequest, server: Server, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Visitor]:
     """An editor's client, of both eras."""
     mode, version = request.param
-    with visit(server.url, tmp_path, mode, **EDITOR) as visitor:
+    with visit(server.url, tmp_path_factory.mktemp("editor"), mode, **EDITOR) as visitor:
         assert visitor.welcome == {"version": version, "server": f"127.0.0.1:{server.port}"}
         yield visitor
 
