@@ -18,8 +18,10 @@ from benchmarks import contenders, in_process, load, scale, targets
 from benchmarks.chart import Bar, Panel, spell_chart
 from benchmarks.contenders import GTHREAD, OURS, OURS_SPEED, PEERS, Contender, Stand
 from benchmarks.load import Sample
+from benchmarks.scale import Scale
 from benchmarks.servers import prepared, serve
 from benchmarks.table import Key, cpu_table, http_table, median_sample, spell_key
+from benchmarks.targets import Target
 from tests import faces
 from tests.servers import Server
 
@@ -104,38 +106,25 @@ def draw(http: Mapping[Key, Sample], cpu: Mapping[Key, float], date: str) -> str
     )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds, and no files")
-    quick = parser.parse_args().quick
-    load.wrk()
-    http = measure_http(contenders.over_http(), rounds=1 if quick else 5, seconds=1 if quick else 3)
-    print(http_table(http))
-    cpu = in_process.measure(contenders.in_process(), rounds=3 if quick else 15, calls=100 if quick else 300)
-    print(cpu_table(cpu))
-    rows = measure_rows(rounds=3 if quick else 9)
-    wanted = [*targets.targets_in_process(cpu), *targets.targets_over_http(http)]
-    dumps, _, with_speed = rows.values()
-    wanted.append(targets.target_of_rows(with_speed, dumps))
-    if quick:
-        print(targets.spell_targets(wanted))
-        return
-    grown = scale.measure()
-    print(grown.table)
-    wanted += targets.targets_of_scale(grown)
-    print(targets.spell_targets(wanted))
-    date = datetime.date.today().isoformat()
-    (FOLDER / "results.svg").write_text(draw(http, cpu, date), encoding="utf-8")
-    (FOLDER / "RESULTS.md").write_text(
-        f"""# Results
+def spell_results(
+    http: Mapping[Key, Sample],
+    cpu: Mapping[Key, float],
+    rows: Mapping[Key, float],
+    grown: Scale,
+    wanted: Sequence[Target],
+    *,
+    preface: str,
+) -> str:
+    """Spell the page that the full run writes."""
+    return f"""# Results
 
-Written by `make bench` on {date}, on {machine()}. Absolute numbers move with the machine and its neighbours; the
-ratios of one run are what counts.
-
-{", ".join(versions())}.
+{preface} Absolute numbers move with the machine and its neighbours; the ratios of one run are what counts.
 
 ![Bars beside bare Flask](results.svg)
 
+## Targets
+
+{targets.spell_targets(wanted)}
 ## Over HTTP
 
 One worker, {load.CONNECTIONS} connections that are kept, medians of interleaved rounds. "speed" is the extra.
@@ -151,12 +140,37 @@ A result of 1,000 rows with an output schema, beside `json.dumps` of it:
 {cpu_table(rows).replace("over bare Flask", "over json.dumps")}
 ## Many tools
 
-{grown.table}
-## Targets
+{grown.table}"""
 
-{targets.spell_targets(wanted)}""",
-        encoding="utf-8",
-    )
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds, and no files")
+    quick = parser.parse_args().quick
+    load.wrk()
+    http = measure_http(contenders.over_http(), rounds=1 if quick else 5, seconds=1 if quick else 3)
+    print(http_table(http), flush=True)
+    cpu = in_process.measure(contenders.in_process(), rounds=3 if quick else 15, calls=100 if quick else 300)
+    print(cpu_table(cpu), flush=True)
+    rows = measure_rows(rounds=3 if quick else 9)
+    dumps, _, with_speed = rows.values()
+    wanted = [
+        *targets.targets_in_process(cpu),
+        *targets.targets_over_http(http),
+        targets.target_of_rows(with_speed, dumps),
+    ]
+    if quick:
+        print(targets.spell_targets(wanted))
+        return
+    grown = scale.measure()
+    print(grown.table)
+    wanted += targets.targets_of_scale(grown)
+    print(targets.spell_targets(wanted))
+    date = datetime.date.today().isoformat()
+    preface = f"Written by `make bench` on {date}, on {machine()}, with {', '.join(versions())}."
+    page = spell_results(http, cpu, rows, grown, wanted, preface=preface)
+    (FOLDER / "results.svg").write_text(draw(http, cpu, date), encoding="utf-8")
+    (FOLDER / "RESULTS.md").write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":

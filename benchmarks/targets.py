@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmarks.contenders import (
@@ -91,7 +91,7 @@ def target_of_rows(cpu: float, dumps: float) -> Target:
     return Target("a result of 1,000 rows over json.dumps of it, speed", cpu / dumps, 3)
 
 
-def spell_targets(targets: list[Target]) -> str:
+def spell_targets(targets: Sequence[Target]) -> str:
     rows = [
         [
             target.what,

@@ -170,11 +170,11 @@ class McpBlueprint(Blueprint):
         return func
 
     def remove_prompt(self, name: str) -> None:
-        """Take a prompt away again.
+        """Take a prompt away again, and its completers.
 
         :raises KeyError: when there is none of this name.
         """
-        self.core.prompt_registry.remove(name)
+        self.core.remove_completers(self.core.prompt_registry.remove(name))
         self._announce(changes.PROMPTS)
 
     def resource(self, uri: str, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
@@ -203,16 +203,17 @@ class McpBlueprint(Blueprint):
 
     def add_resource(self, uri: str, func: F, **options: Unpack[ResourceOptions]) -> F:
         """Make a function a resource, without a decorator. See :meth:`resource`."""
-        self.core.resources.registry_of(uri).add(make_resource(func, uri, self._rate_limits, **options))
+        resource = make_resource(func, uri, self._rate_limits, **options)
+        self.core.resources.registry_of(uri).add(resource)
         self._announce(changes.RESOURCES)
         return func
 
     def remove_resource(self, uri: str) -> None:
-        """Take a resource away again, by the URI or template it was added with.
+        """Take a resource away again, by the URI or template it was added with, and its completers.
 
         :raises KeyError: when there is none.
         """
-        self.core.resources.registry_of(uri).remove(uri)
+        self.core.remove_completers(self.core.resources.registry_of(uri).remove(uri))
         self._announce(changes.RESOURCES)
 
     def completer(self, completed: str, argument: str, **options: Unpack[CommonOptions]) -> Callable[[F], F]:

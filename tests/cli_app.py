@@ -99,7 +99,7 @@ def make_blueprint(auth: HTTPBasicAuth | None = None) -> McpBlueprint:
     def greet() -> str:
         """Ask for a name, and greet."""
         answer = current_call.elicit("Who are you?", {"name": str, "age": int, "title": str | None})
-        return f"Hello {answer.content}" if answer.accepted else answer.action
+        return "Hello {name}, {age}".format_map(answer.content) if answer.accepted else answer.action
 
     @rpc.method("sign")
     @mcp_tool

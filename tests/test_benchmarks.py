@@ -105,6 +105,9 @@ def test_everything_that_targets_ask_for_is_measured() -> None:
     assert len(wanted) == len({target.what for target in wanted}) > 20
     assert {SDK, OURS_SPEED} <= {key[0] for key in http}
     assert ElementTree.fromstring(run.draw(http, cpu, "2026-11-16")).tag.endswith("svg")  # noqa: S314 (our own)
+    page = run.spell_results(http, cpu, cpu, grown, wanted, preface=f"On {run.machine()}.")
+    assert page.startswith("# Results\n\nOn ")
+    assert all(target.what in page for target in wanted)
 
 
 def test_no_two_contenders_are_the_same() -> None:

@@ -174,6 +174,26 @@ class TestDescribe:
         described = run(app, "describe", "stays.find", "--no-json-output", env={"COLUMNS": "90"}).stdout
         assert described == DESCRIBED
 
+    @pytest.mark.parametrize(
+        ("schema", "words"),
+        [
+            ({"type": "string", "format": "date"}, "string (date)"),
+            ({"type": ["integer", "null"], "minimum": 1}, "integer | null at least 1"),
+            ({"type": "string", "maxLength": 9}, "string at most 9 characters"),
+            ({"enum": list(range(10))}, "0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | …"),
+            ({"const": "a"}, '"a"'),
+            ({"$ref": "#/$defs/size"}, "size"),
+            (True, "anything"),
+        ],
+    )
+    def test_says_in_a_few_words_what_an_argument_may_be(self, schema: Any, words: str) -> None:
+        rpc = McpBlueprint()
+        params = {"properties": {"it": schema}, "$defs": {"size": {"type": "integer"}}}
+        rpc.add_method("echo", mcp_tool(lambda it: it), params={**params, "required": ["it"]})
+        lines = run(make_app(rpc), "describe", "echo", "--no-json-output").stdout.splitlines()
+        [line] = [line for line in lines if line.startswith("it ")]
+        assert line.replace("required", "").split() == ["it", *words.split()]
+
     def test_is_the_descriptor_for_programs(self, app: Flask) -> None:
         [listed] = [tool for tool in answer(app, "list") if tool["name"] == "stays.find"]
         assert answer(app, "describe", "stays.find") == listed
@@ -224,6 +244,34 @@ class TestCall:
             "rooms": ["a", "b"],
             "order": "distance",
         }
+
+    @pytest.mark.parametrize(
+        ("schema", "text", "value"),
+        [
+            ({"type": "string"}, "true", "true"),
+            ({"type": "string"}, '"quoted"', '"quoted"'),
+            ({"type": ["string", "null"]}, "null", None),
+            ({"type": ["string", "integer"]}, "7", 7),
+            ({"type": "number"}, "7", 7),
+            ({"type": "integer"}, "7.0", 7),
+            ({"type": "boolean"}, "No", False),
+            ({"enum": [1, 2, "all"]}, "2", 2),
+            ({"enum": [1, 2, "all"]}, "all", "all"),
+            ({"const": 5}, "5", 5),
+            ({"$ref": "#/$defs/size"}, "3", 3),
+            ({"oneOf": [{"type": "integer"}, {"type": "array"}]}, "[1, 2]", [1, 2]),
+            ({"type": "object"}, '{"a": 1}', {"a": 1}),
+            ({}, "7", 7),
+            ({}, '"7"', "7"),
+            ({}, "seven", "seven"),
+        ],
+    )
+    def test_a_text_becomes_what_the_schema_wants(self, schema: Any, text: str, value: Any) -> None:
+        rpc = McpBlueprint()
+        params = {"properties": {"it": schema, "a.b": schema}, "$defs": {"size": {"type": "integer"}}}
+        rpc.add_method("echo", lambda it=..., **rest: it if it is not ... else rest["a.b"], params=params)
+        assert answer(make_app(rpc), "call", "echo", f"it={text}") == value
+        assert answer(make_app(rpc), "call", "echo", f"a.b={text}") == value
 
     def test_reaches_into_objects(self, app: Flask) -> None:
         found = answer(app, "call", "stays.find", "place=Rome", "period.start=2026-05-01", "period.end=null")
@@ -289,6 +337,16 @@ class TestCall:
         assert "say who with --user NAME" in ran.stderr
         assert "the reason" in caplog.text
 
+    def test_ctrl_c_gives_up(self) -> None:
+        def wait() -> None:
+            raise KeyboardInterrupt
+
+        rpc = McpBlueprint()
+        rpc.add_method("wait", wait)
+        ran = run(make_app(rpc), "call", "wait")
+        assert (ran.exit_code, ran.stdout) == (1, "")
+        assert ran.stderr.endswith("Aborted!\n")
+
     def test_a_user_without_the_permission_is_told_which(self, app: Flask) -> None:
         assert refusal(app, "call", "stays.cancel", "id=7", "--user", "reader") == (
             "stays.cancel needs the permission write, which this caller does not have"
@@ -347,10 +405,10 @@ class TestTalking:
     def test_progress_and_messages_are_shown_and_taken_away(self) -> None:
         shown = in_terminal("call", "count", columns=60)
         assert shown == (
-            "\r\x1b[K[##########..........]  1 of 2  at 1"
-            "\r\x1b[K[####################]  2 of 2  at 2"
-            "\r\x1b[Kwarning: counter: that was all\n"
-            "\r\x1b[K3\r\x1b[K2\n"
+            "\x1b[K[##########..........]  1 of 2  at 1\r"
+            "\x1b[K[####################]  2 of 2  at 2\r"
+            "\x1b[Kwarning: counter: that was all\n"
+            "\x1b[K3\r\x1b[K2\n"
         )
 
     def test_a_log_is_not_spoiled_by_progress(self, app: Flask) -> None:
@@ -366,7 +424,7 @@ class TestTalking:
         shown = in_terminal("call", "greet", typed="Ada\nold\n\nAda\n36\n\n")
         assert "Who are you? (Ctrl-C to leave it)\nname, string: age, integer: " in shown
         assert "/age: must be of type integer" in shown
-        assert shown.endswith("Hello {'name': 'Ada', 'age': 36}\n")
+        assert shown.endswith("Hello Ada, 36\n")
 
     def test_a_form_can_be_left(self) -> None:
         """By Ctrl-D here, which stays in the terminal until someone reads it; Ctrl-C is at once."""

@@ -14,7 +14,7 @@ from flask_httpauth import HTTPBasicAuth, HTTPTokenAuth, MultiAuth
 from werkzeug.middleware.profiler import ProfilerMiddleware
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-from flask_jsonrpc_mcp import McpBlueprint, mcp_tool
+from flask_jsonrpc_mcp import McpBlueprint, current_call, mcp_tool
 from flask_jsonrpc_mcp.doctor import Finding, examine, sign_in
 from flask_jsonrpc_mcp.doctor.examining import SLUGS
 
@@ -352,3 +352,13 @@ class TestGunicorn:
         (tmp_path / "gunicorn.conf.py").write_text("workers = 1")
         assert slugs(app_with(count)) == ["single-worker"]
         assert slugs(app_with(look, mark={"requires": ["sampling"]})) == ["single-worker"]
+        assert slugs(app_with(look, mark={"confirm": "Look?"})) == ["single-worker"]
+
+    def test_tools_that_speak_while_they_run_and_subscriptions_do(self, tmp_path: Path) -> None:
+        def work() -> None:
+            """Work."""
+            current_call.progress(1)
+
+        (tmp_path / "gunicorn.conf.py").write_text("workers = 1")
+        assert slugs(app_with(work)) == ["single-worker"]
+        assert slugs(app_with(look, config={"JSONRPC_MCP_SUBSCRIPTIONS": True})) == ["single-worker"]

@@ -398,7 +398,7 @@ def test_a_failing_test_of_a_project_shows_where_the_method_failed(project: pyte
         [
             "*return a // b + b",
             "E *ZeroDivisionError*",
-            "*add failed on mcp 2026-07-28: execution_error (-32603, HTTP 200)",
+            "E *flask_jsonrpc_mcp.testing.CallFailed: add failed on mcp 2026-07-28: execution_error (-32603, HTTP 200)",
             "*called with {'a': 4, 'b': 0}",
             "*because of ZeroDivisionError: *",
         ]

@@ -10,6 +10,7 @@ from .calling import call_method
 from .configuring import print_config
 from .describing import describe_method, list_methods
 from .examining import run_doctor
+from .serving import serve_stdio
 
 __all__ = ["mcp"]
 
@@ -17,10 +18,10 @@ __all__ = ["mcp"]
 @click.group("mcp")
 @click.pass_context
 def mcp(context: click.Context) -> None:
-    """List, describe, call and examine the tools of the app."""
+    """List, describe, call, serve and examine the tools of the app."""
     if os.environ.get("NO_COLOR"):
         context.color = False
 
 
-for command in (list_methods, describe_method, call_method, run_doctor, print_config):
+for command in (list_methods, describe_method, call_method, serve_stdio, run_doctor, print_config):
     mcp.add_command(command)

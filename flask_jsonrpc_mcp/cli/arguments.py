@@ -18,7 +18,6 @@ BOOLEANS = {"true": True, "yes": True, "false": False, "no": False}
 
 _DEFINITIONS = "#/$defs/"
 _MAX_REFERENCES = 10
-_PYTHON_TYPES = {"array": list, "object": dict}
 
 
 def read_arguments(pairs: Iterable[str], whole: str | None, schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -85,17 +84,14 @@ def _typed(text: str, types: frozenset[str]) -> Any:
     value = _as_json(text)
     if not types:
         return value
-    if value is None and "null" in types:
-        return None
-    if isinstance(value, int) and not isinstance(value, bool) and types & {"integer", "number"}:
-        return value
-    if isinstance(value, float) and types & {"integer", "number"}:
+    if isinstance(value, str):
+        value = text  # quotes are part of a text, where it can only be one
+    if _type_of(value) in types:
         return value
     if "boolean" in types and text.lower() in BOOLEANS:
         return BOOLEANS[text.lower()]
-    if any(kind in types and isinstance(value, python) for kind, python in _PYTHON_TYPES.items()):
-        return value
-    return text
+    # A number that is none of the right kind is refused as a number.
+    return value if types & {"integer", "number"} and _type_of(value) in ("integer", "number") else text
 
 
 def _as_json(text: str) -> Any:

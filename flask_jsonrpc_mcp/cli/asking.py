@@ -15,7 +15,7 @@ from .schemas import spell_notes, spell_type
 from .terminal import printable, terminal_width
 
 BAR = 20
-_CLEAR_LINE = "\r\x1b[K"
+_CLEAR_LINE = "\x1b[K"
 
 
 def can_ask() -> bool:
@@ -44,7 +44,8 @@ class Progress:
             return
         parts = [f"{done:g}"] if not total else [_bar(done / total), f"{done:g} of {total:g}"]
         line = "  ".join([*parts, *([] if message is None else [printable(message)])])
-        click.echo(_CLEAR_LINE + line[: terminal_width() - 1], nl=False, err=True)
+        # Back to the beginning, so that whatever is logged next is written over it.
+        click.echo(f"{_CLEAR_LINE}{line[: terminal_width() - 1]}\r", nl=False, err=True)
         self._is_shown = True
 
     def log(self, level: str, data: Any, logger: str | None) -> None:

@@ -54,13 +54,18 @@ def caller_options(command: F) -> F:
 
 
 @contextmanager
-def session(blueprint: str | None, user: str | None, as_permissions: str | None) -> Iterator[Session]:
-    """Be a caller inside a request of the app: a developer, who may do everything, unless the options say otherwise."""
+def session(
+    blueprint: str | None, user: str | None, as_permissions: str | None, *, anyone: bool = False
+) -> Iterator[Session]:
+    """Be a caller inside a request of the app, as the options say.
+
+    :param anyone: Without options be someone who has not signed in, rather than a developer, who may do everything.
+    """
     app = this_app()
     name, core = find_blueprint(app, blueprint)
     with local_request(app, path=mcp_path(app, name) or "/"):
         _prepare_request(app)
-        yield Session(core, _caller(core, user, as_permissions))
+        yield Session(core, _caller(core, user, as_permissions, anyone=anyone))
 
 
 def _prepare_request(app: Flask) -> None:
@@ -114,11 +119,14 @@ def app_being_typed(context: click.Context) -> Flask | None:
         return None
 
 
-def _caller(core: Core, user: str | None, as_permissions: str | None) -> Caller:
+def _caller(core: Core, user: str | None, as_permissions: str | None, *, anyone: bool) -> Caller:
     known = core.discover_access.union(*(method.access for method in core.registry))
     caller = Caller(name=DEVELOPER, scheme=LOCAL, permissions=known, principal=f"{LOCAL}:")
     if user is not None:
         caller = _user(core, user)
+    elif anyone:
+        # There is nothing to sign in with here.
+        caller = replace(core.authenticator.identify(), may_sign_in=False)
     if as_permissions is not None:
         wanted = frozenset(filter(None, map(str.strip, as_permissions.split(","))))
         for permission in sorted(wanted - known):

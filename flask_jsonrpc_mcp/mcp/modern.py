@@ -23,7 +23,7 @@ from . import protocol
 from .asking import input_required, read_answers
 from .offers import METHODS, Handler, capabilities_of, handler_of
 from .opening import read_opening, require_version
-from .resources import visible_resource
+from .reporting import Reporter
 from .session import KeptLogLevel, Send, Session
 from .subscriptions import LISTEN, Subscription, subscribe
 from .tools import visible_tool
@@ -68,6 +68,7 @@ def answer(
     mirror.check_version(opening.version)
     require_version(opening.version)
     mirror.check_method(request.method)
+    log_level = KeptLogLevel(_log_level(opening.meta))
     session = Session(
         core,
         caller,
@@ -76,8 +77,8 @@ def answer(
         opening.capabilities,
         opening.meta,
         read_answers(request, caller.principal, audience) if request.method in NAMED else NO_ANSWERS,
-        send,
-        KeptLogLevel(_log_level(opening.meta)),
+        None if send is None else Reporter(send, opening.version, opening.meta, log_level.get),
+        log_level,
         cancellation or Cancellation(),
     )
     if request.method == LISTEN:
@@ -100,7 +101,7 @@ def _completed(session: Session, request: Request, result: dict[str, Any] | Prep
     """Add what every result of this version has."""
     extra: dict[str, Any] = {**COMPLETE}
     if request.method in _CACHEABLE:
-        extra |= _caching(session, request)
+        extra |= _caching(session)
     if isinstance(result, Prepared):
         # The page is remembered, what an app's settings add to it is not: several apps may share a blueprint.
         return Prepared(result.body[:-1] + b"," + write({**extra, "_meta": _identity()})[1:])
@@ -123,14 +124,10 @@ _CACHEABLE = frozenset(
 )
 
 
-def _caching(session: Session, request: Request) -> dict[str, Any]:
-    """For how long, and for whom, a result is good."""
-    seconds = setting("LIST_MAX_AGE")
-    if request.method == "resources/read":
-        params: Any = request.params
-        seconds = visible_resource(session, params).max_age or 0
+def _caching(session: Session) -> dict[str, Any]:
+    """For how long, and for whom, a result is good; one that knows better for how long says so itself."""
     scope = "private" if session.core.authenticator.tells_callers_apart else "public"
-    return {"ttlMs": seconds * 1000, "cacheScope": scope}
+    return {"ttlMs": setting("LIST_MAX_AGE") * 1000, "cacheScope": scope}
 
 
 def _log_level(meta: Mapping[str, Any]) -> str | None:

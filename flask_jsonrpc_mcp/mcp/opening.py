@@ -51,7 +51,7 @@ def read_opening(request: Request) -> Opening:
         raise MalformedParams(f"params._meta must have {protocol.PROTOCOL_VERSION}")
     if not isinstance(capabilities, Mapping):
         raise MalformedParams(f"params._meta must have {protocol.CLIENT_CAPABILITIES}")
-    return Opening(version, features_of(capabilities), request.params, meta)
+    return Opening(version, features_of(capabilities, version), request.params, meta)
 
 
 def require_version(version: str) -> None:

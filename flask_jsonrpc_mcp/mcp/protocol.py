@@ -32,6 +32,11 @@ def has_structured_content(version: str) -> bool:
     return version >= "2025-06-18"
 
 
+def has_elicitation(version: str) -> bool:
+    """Asking a person to fill in a form came with 2025-06-18."""
+    return version >= "2025-06-18"
+
+
 def has_url_elicitation(version: str) -> bool:
     """Asking a person to open a page came with 2025-11-25; before 2026-07-28 such a question has an id."""
     return version >= "2025-11-25"

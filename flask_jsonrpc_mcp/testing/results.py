@@ -73,6 +73,9 @@ class CallFailed(AssertionError):
     :param failure: Why.
     """
 
+    # Where one imports it from; pytest prints this before every failure.
+    __module__ = __name__.rpartition(".")[0]
+
     def __init__(self, text: str, failure: Failure) -> None:
         super().__init__(text)
         self.failure = failure

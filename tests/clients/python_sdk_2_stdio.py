@@ -9,7 +9,11 @@ import json
 import sys
 
 from mcp import Client, MCPError
+from mcp.client import session
 from mcp.client.stdio import StdioServerParameters
+
+# On a busy machine a program may need longer to start than the client would wait before it takes it for an older one.
+session.DISCOVER_TIMEOUT_SECONDS = 120
 
 
 async def main(command: list, mode: str, env: dict) -> None:
