@@ -72,9 +72,9 @@ def read(token: str, caller: Caller, audience: str) -> Agreement:
 
 def features_of(capabilities: Mapping[str, Any], version: str) -> frozenset[str]:
     """Read what a client can do; only what we know of, so that nobody can make a session's id as long as they like."""
-    features = {name for name in ("roots", "sampling") if isinstance(capabilities.get(name), Mapping)}
+    features = {name for name in ("roots", "sampling") if isinstance(capabilities.get(name), dict)}
     elicitation = capabilities.get("elicitation")
-    if isinstance(elicitation, Mapping) and protocol.has_elicitation(version):
+    if isinstance(elicitation, dict) and protocol.has_elicitation(version):
         # Forms came first: a client that says nothing more can show those.
         if "form" in elicitation or "url" not in elicitation:
             features.add("elicitation")
