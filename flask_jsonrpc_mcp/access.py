@@ -22,6 +22,10 @@ from .errors import Unauthorized
 from .serving import header, this_app, this_request
 
 PermissionsLoader = Callable[[Any], Iterable[str] | None]
+UserLoader = Callable[[str], Any]
+
+LOCAL = "local"
+"""The scheme of those who need no credentials, because they run the app themselves."""
 
 
 @dataclass(frozen=True)
@@ -61,30 +65,31 @@ class Authenticator:
 
     def __init__(self, auth: HTTPAuth | MultiAuth | None) -> None:
         self.permissions_loader: PermissionsLoader | None = None
-        self._auths: tuple[HTTPAuth, ...]
+        self.user_loader: UserLoader | None = None
+        self.auths: tuple[HTTPAuth, ...]
         if auth is None:
-            self._auths = ()
+            self.auths = ()
         elif isinstance(auth, MultiAuth):
-            self._auths = (auth.main_auth, *auth.additional_auths)
+            self.auths = (auth.main_auth, *auth.additional_auths)
         elif isinstance(auth, HTTPAuth):
-            self._auths = (auth,)
+            self.auths = (auth,)
         else:
             raise TypeError(f"auth must be a Flask-HTTPAuth object, not {type(auth).__name__}")
 
     @property
     def schemes(self) -> list[str]:
         """The schemes a caller can sign in with, as they are written in a challenge."""
-        return [auth.scheme for auth in self._auths]
+        return [auth.scheme for auth in self.auths]
 
     @property
     def credential_headers(self) -> list[str]:
         """The request headers an answer depends on."""
-        return list(dict.fromkeys(["Authorization", *(auth.header for auth in self._auths if auth.header)]))
+        return list(dict.fromkeys(["Authorization", *(auth.header for auth in self.auths if auth.header)]))
 
     @property
     def tells_callers_apart(self) -> bool:
         """Tell whether one caller may see something else than another."""
-        return bool(self._auths) or self.permissions_loader is not None
+        return bool(self.auths) or self.permissions_loader is not None
 
     def is_shareable(self, caller: Caller) -> bool:
         """Tell whether what this caller sees is what everyone without credentials sees."""
@@ -92,22 +97,22 @@ class Authenticator:
 
     def challenges(self) -> list[str]:
         """The ``WWW-Authenticate`` headers of a 401."""
-        return [auth.authenticate_header() for auth in self._auths]
+        return [auth.authenticate_header() for auth in self.auths]
 
     def identify(self) -> Caller:
         """Find out who sent the current request.
 
         :raises Unauthorized: when there are credentials and they are wrong, malformed or of a scheme nobody asked for.
         """
-        addressed = [auth for auth in self._auths if _is_addressed(auth)]
+        addressed = [auth for auth in self.auths if _is_addressed(auth)]
         if len(addressed) > 1:
             raise Unauthorized("Send credentials of one kind only")
         if not addressed:
-            if self._auths and (header("Authorization") or "").strip():
+            if self.auths and (header("Authorization") or "").strip():
                 raise Unauthorized()
             permissions = self._permissions(None, None, None)
             return Caller(
-                permissions=permissions, may_sign_in=bool(self._auths), address=this_request().remote_addr or ""
+                permissions=permissions, may_sign_in=bool(self.auths), address=this_request().remote_addr or ""
             )
         [auth] = addressed
         credentials = auth.get_auth()
@@ -133,6 +138,18 @@ class Authenticator:
             principal=principal,
             address=this_request().remote_addr or "",
         )
+
+    def identify_by_name(self, name: str) -> Caller | None:
+        """Be a user without their credentials, as whoever runs the app may; ``None`` when there is no such user."""
+        user = None if self.user_loader is None else this_app().ensure_sync(self.user_loader)(name)
+        if user is None or user is False:
+            return None
+        auth = next((auth for auth in self.auths if auth.get_user_roles_callback is not None), None)
+        role_holder = Authorization(LOCAL, {"username": name}) if user is True else user
+        user = name if user is True else user
+        permissions = self._permissions(auth, user, role_holder)
+        g.flask_httpauth_user = user
+        return Caller(user, name, LOCAL, permissions, principal=f"{LOCAL}:{name}")
 
     def _permissions(self, auth: HTTPAuth | None, user: Any, role_holder: Any) -> frozenset[str]:
         if self.permissions_loader is not None:

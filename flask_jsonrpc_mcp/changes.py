@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable
 
-from .mailbox import current_mailbox
+from .mailbox import NoMailbox, current_mailbox
 from .settings import setting
 
 TOOLS, PROMPTS, RESOURCES = "tools", "prompts", "resources"
@@ -24,7 +24,10 @@ def announce(blueprint: str, topic: str) -> None:
     """Tell everyone who listens to a topic: the name of a list, or the URI of a resource."""
     if are_announced():
         # A word that was never there before is a change, however many there were in between.
-        current_mailbox().put(_key(blueprint, topic), secrets.token_hex(8), REMEMBERED)
+        try:
+            current_mailbox().put(_key(blueprint, topic), secrets.token_hex(8), REMEMBERED)
+        except NoMailbox:
+            pass  # it is in the log; whoever made the change has made it
 
 
 class Watch:

@@ -126,9 +126,15 @@ def check_placeholders(text: str, names: Iterable[str]) -> None:
     :raises ValueError: naming what it has instead.
     """
     for _, name, format_spec, conversion in string.Formatter().parse(text):
-        if name is not None and (name not in names or format_spec or conversion):
+        if name is None:
+            continue
+        if name not in names:
             raise ValueError(
                 f"{{{name}}} in {text!r} is none of the parameters; there are {', '.join(names) or 'none'}"
+            )
+        if format_spec or conversion:
+            raise ValueError(
+                f"{{{name}}} in {text!r} is shown as it is; write {{{name}}} and nothing else in the braces"
             )
 
 

@@ -21,7 +21,7 @@ from .questions import InputNeeded
 from .rate_limits import RateLimits
 from .running import Runner
 from .serving import this_app
-from .strict_json import to_plain
+from .strict_json import to_plain, write
 
 method_called = Namespace().signal("method-called")
 """Sent by the app after each call, with ``call``, ``method``, ``outcome``, ``duration`` and ``error``.
@@ -83,12 +83,19 @@ class Dispatcher:
 
 
 def _spelled_out(text: str, arguments: Mapping[str, Any] | Sequence[Any], method: Method) -> str:
-    """Put arguments into a text, each on one line and not too long; those not given as their default, or as "none"."""
+    """Put arguments into a text, each on one line and not too long; those not given as their default."""
     properties = method.params.schema["properties"]
     given = arguments if isinstance(arguments, Mapping) else dict(zip(properties, arguments, strict=False))
-    defaults = {name: rules.get("default", "none") for name, rules in properties.items() if isinstance(rules, Mapping)}
+    defaults = {name: rules.get("default") for name, rules in properties.items() if isinstance(rules, Mapping)}
     values = {name: given.get(name, defaults.get(name)) for name in properties}
-    return text.format_map({name: one_line(str(value), MAX_QUOTED) for name, value in values.items()})
+    return text.format_map({name: one_line(_in_words(value), MAX_QUOTED) for name, value in values.items()})
+
+
+def _in_words(value: Any) -> str:
+    """Show a value to a person."""
+    if value is None:
+        return "none"
+    return value if isinstance(value, str) else write(value).decode("utf-8")
 
 
 def _as_rpc_error(error: BaseException, call_id: str) -> RpcError:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from flask.sansio.app import App
 
@@ -29,16 +29,23 @@ if TYPE_CHECKING:
 
 EXTENSION = "jsonrpc_mcp_mailbox"
 
+T = TypeVar("T")
+
 LOOK_AGAIN = 0.05
 """After how many seconds someone who waits looks again."""
+
+REDIS_TIMEOUT = 5
+"""For how many seconds Redis may keep a worker waiting."""
 
 MAX_LETTERS = 10_000
 """How many files there may be; beyond that those go first that expire first."""
 
 
 class NoMailbox(RpcError):
-    """What needs a mailbox cannot be done, because there is none."""
+    """What needs a mailbox cannot be done, because there is none, or none that can be reached."""
 
+    status = 503
+    slug = "no_mailbox"
     default_message = "This server cannot do that: it has no way to pass answers from one worker to another"
 
 
@@ -57,18 +64,29 @@ class Mailbox:
         return self._cache is not None
 
     def put(self, key: str, letter: Any, seconds: int) -> None:
-        """Leave something, plain JSON, for so many seconds."""
-        self._open.set(_address(key), letter, timeout=seconds)
+        """Leave something, plain JSON, for so many seconds.
+
+        :raises NoMailbox: when that cannot be done; so do the others.
+        """
+
+        def leave(cache: BaseCache) -> bool:
+            return bool(cache.set(_address(key), letter, timeout=seconds))
+
+        if not self._reach(leave):
+            # The folder may be gone: what is in the temp folder is swept away now and then.
+            self._forget()
+            if not self._reach(leave):
+                raise NoMailbox()
 
     def look(self, key: str) -> Any:
         """Look for what was left under a key; ``None`` when there is nothing."""
-        return self._open.get(_address(key))
+        return self._reach(lambda cache: cache.get(_address(key)))
 
     def take(self, key: str) -> Any:
         """Take what was left under a key; ``None`` when there is nothing."""
         letter = self.look(key)
         if letter is not None:
-            self._open.delete(_address(key))
+            self._reach(lambda cache: cache.delete(_address(key)))
         return letter
 
     def wait_for(self, keys: Iterable[str], seconds: float, give_up: Callable[[], bool]) -> dict[str, Any] | None:
@@ -109,12 +127,19 @@ class Mailbox:
         with _place(self._listening):
             yield
 
-    @property
-    def _open(self) -> BaseCache:
+    def _reach(self, act: Callable[[BaseCache], T]) -> T:
         cache = self._cache
         if cache is None:
             raise NoMailbox()
-        return cache
+        try:
+            return act(cache)
+        except cache.failures as error:  # type: ignore[attr-defined]
+            self._app.logger.error("the mailbox in %sMAILBOX cannot be reached: %s", PREFIX, error)
+            raise NoMailbox() from error
+
+    def _forget(self) -> None:
+        with self._lock:
+            self.__dict__.pop("_made", None)
 
     @property
     def _cache(self) -> BaseCache | None:
@@ -132,17 +157,22 @@ class Mailbox:
                 " of changes; install flask-jsonrpc-mcp[mailbox], or [redis] for several machines",
                 error.name,
             )
-            return None
+        except (OSError, RuntimeError) as error:
+            self._app.logger.error("there is no mailbox: %s", error)
+        return None
 
 
 def init_app(app: App) -> None:
     """Give an app its mailbox.
 
-    :raises ValueError: when the setting cannot work.
+    :raises ValueError, RuntimeError: when the setting cannot work.
     """
     place = app.config[PREFIX + "MAILBOX"]
-    if place is not None and not isinstance(place, (str, os.PathLike)):
-        raise ValueError(f"{PREFIX}MAILBOX must be a folder or a redis:// URL, not {place!r}")
+    if place is not None:
+        if not place or not isinstance(place, (str, os.PathLike)) or ("://" in str(place) and not _is_redis(place)):
+            raise ValueError(f"{PREFIX}MAILBOX must be a folder or a redis:// URL, not {place!r}")
+        if not _is_redis(place) and Path(place).exists():
+            _check_private(Path(place), Path(place).stat())
     app.extensions.setdefault(EXTENSION, Mailbox(app))
 
 
@@ -171,6 +201,7 @@ def _make_cache(app: App) -> BaseCache:
     from cachelib import FileSystemCache, RedisCache
     from cachelib.serializers import JSONSerializer
 
+    # The serializer and what may go wrong are the class's own: files are written as soon as there is an object.
     class Plain(JSONSerializer):
         """JSON, because unpickling what someone else has put there would run it."""
 
@@ -179,15 +210,30 @@ def _make_cache(app: App) -> BaseCache:
 
     place = app.config[PREFIX + "MAILBOX"]
     owner = hashlib.sha256(f"{app.name} {app.secret_key!r}".encode()).hexdigest()[:24]
-    cache: FileSystemCache | RedisCache
-    if isinstance(place, str) and place.startswith(("redis://", "rediss://", "unix://")):
-        import redis
+    if not _is_redis(place):
 
-        cache = RedisCache(redis.Redis.from_url(place), key_prefix=f"flask-jsonrpc-mcp:{owner}:")
-    else:
-        cache = FileSystemCache(str(_private_folder(place, owner)), threshold=MAX_LETTERS)
-    cache.serializer = Plain()  # type: ignore[assignment]
-    return cache
+        class Files(FileSystemCache):
+            serializer = Plain()  # type: ignore[assignment]
+            failures = (OSError,)
+
+        return Files(str(_private_folder(place, owner)), threshold=MAX_LETTERS)
+
+    import redis
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
+    class Redis(RedisCache):
+        serializer = Plain()  # type: ignore[assignment]
+        failures = (OSError, redis.RedisError)
+
+    # Nobody waits long for a server that is not there. Once more, because a kept connection may have been closed.
+    patience = {"socket_connect_timeout": REDIS_TIMEOUT, "socket_timeout": REDIS_TIMEOUT}
+    client = redis.Redis.from_url(place, retry=Retry(NoBackoff(), 1), **patience)
+    return Redis(client, key_prefix=f"flask-jsonrpc-mcp:{owner}:")
+
+
+def _is_redis(place: Any) -> bool:
+    return isinstance(place, str) and place.startswith(("redis://", "rediss://", "unix://"))
 
 
 def _private_folder(place: Any, owner: str) -> Path:
@@ -197,10 +243,17 @@ def _private_folder(place: Any, owner: str) -> Path:
     """
     folder = Path(place) if place is not None else Path(tempfile.gettempdir()) / f"flask-jsonrpc-mcp-{owner}"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = folder.stat()
-    if hasattr(os, "getuid") and (found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077):
-        raise RuntimeError(f"{folder} is not private to this user; name another folder in {PREFIX}MAILBOX")
+    # In the temp folder anyone may have put a link to somewhere else.
+    _check_private(folder, folder.lstat() if place is None else folder.stat())
     return folder
+
+
+def _check_private(folder: Path, found: os.stat_result) -> None:
+    ours = not hasattr(os, "getuid") or (found.st_uid == os.getuid() and not stat.S_IMODE(found.st_mode) & 0o077)
+    if not ours or not stat.S_ISDIR(found.st_mode):
+        raise RuntimeError(
+            f"{folder} is no folder that only this user can read and write; name another one in {PREFIX}MAILBOX"
+        )
 
 
 def _address(key: str) -> str:

@@ -83,6 +83,14 @@ class Method:
         value = None if undeclared else self._dump_value(shown.value)
         return Result(value, content, meta_of(shown), schema)
 
+    def collect(self, items: list[Any]) -> Any:
+        """Make one result of a generator's items: one text when it gives text, else a list."""
+        if self.output is not None:
+            is_text = self.output.schema.get("type") == "string"
+        else:
+            is_text = bool(items) and all(isinstance(item, str) for item in items)
+        return "".join(items) if is_text else items
+
     def _dump_value(self, value: Any) -> Any:
         return to_plain(value) if self.output is None else self.output.dump_result(value)
 

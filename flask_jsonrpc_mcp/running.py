@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextvars
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import AsyncGeneratorType, CoroutineType
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any
 
 from .calls import RunningCall, log_unexpected, running_call
@@ -101,9 +101,13 @@ def _run(call: RunningCall, method: Method, positional: Sequence[Any], named: Ma
     if isinstance(result, CoroutineType):
         result = this_app().ensure_sync(_awaited)(result)
     if isinstance(result, Iterator):
-        return _buffered(method, [_announced(call, number, item) for number, item in enumerate(result, 1)])
+        try:
+            return method.collect([_announced(call, number, item) for number, item in enumerate(result, 1)])
+        finally:
+            if isinstance(result, GeneratorType):
+                result.close()  # now, if it was given up, and not when the last frame that knows it is gone
     if isinstance(result, AsyncGeneratorType):
-        return _buffered(method, this_app().ensure_sync(_collected)(call, result))
+        return method.collect(this_app().ensure_sync(_collected)(call, result))
     return result
 
 
@@ -120,16 +124,20 @@ async def _collected(call: RunningCall, items: AsyncGeneratorType[Any, None]) ->
 
 
 def _announced(call: RunningCall, number: int, item: Any) -> Any:
-    """Show an item of a generator to a client that wants to see how it gets on."""
+    """Show an item of a generator to a client that wants to see how it gets on.
+
+    :raises RpcError: when nobody wants to any more; the generator ends here.
+    """
+    if call.cancelled:
+        raise RpcError("Given up by the client")
     if call.call.listener is not None:
-        call.progress(number, message=one_line(item if isinstance(item, str) else write(to_plain(item)).decode()))
+        call.progress(number, message=_in_words(item))
     return item
 
 
-def _buffered(method: Method, items: list[Any]) -> Any:
-    """Make one result of a generator's items: one text when it gives text, else a list."""
-    if method.output is not None:
-        is_text = method.output.schema.get("type") == "string"
-    else:
-        is_text = bool(items) and all(isinstance(item, str) for item in items)
-    return "".join(items) if is_text else items
+def _in_words(item: Any) -> str | None:
+    """Show an item on one line, if it has a form by itself: what ``output`` will dump has none yet."""
+    try:
+        return one_line(item if isinstance(item, str) else write(to_plain(item)).decode())
+    except (TypeError, ValueError):
+        return None

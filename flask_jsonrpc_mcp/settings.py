@@ -35,6 +35,7 @@ DEFAULTS: dict[str, Any] = {
     "MAX_WAITING": 4,
     "SUBSCRIPTIONS": False,
     "MAX_LISTENERS": 4,
+    "DOCTOR_IGNORE": (),
 }
 
 MAX_BODY = 4 * 1024 * 1024
@@ -68,7 +69,7 @@ def set_defaults(app: App) -> None:
     ):
         if app.config[PREFIX + name] not in choices:
             raise ValueError(f"{PREFIX}{name} must be one of {', '.join(map(repr, choices))}")
-    for name in ("ALLOWED_ORIGINS", "ALLOWED_HOSTS"):
+    for name in ("ALLOWED_ORIGINS", "ALLOWED_HOSTS", "DOCTOR_IGNORE"):
         if isinstance(app.config[PREFIX + name], str):
             raise ValueError(f"{PREFIX}{name} must be a list; write [{app.config[PREFIX + name]!r}]")
     for origin in app.config[PREFIX + "ALLOWED_ORIGINS"]:

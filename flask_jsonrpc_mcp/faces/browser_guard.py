@@ -6,14 +6,11 @@ check of ``Host``. A page of another site sends its ``Origin``, and the browser 
 
 from __future__ import annotations
 
-import functools
-import ipaddress
-
 from flask import Request, Response
 from werkzeug.sansio.utils import host_is_trusted
 
 from ..errors import Forbidden
-from ..origins import read_origin
+from ..origins import is_loopback, read_origin
 from ..serving import header, this_app, this_request
 from ..settings import PREFIX, setting
 
@@ -66,23 +63,11 @@ def _check_host(request: Request) -> None:
             raise Forbidden(f"Host not allowed: add it to {PREFIX}ALLOWED_HOSTS if this is a name of this server")
         return
     behind_proxy = "werkzeug.proxy_fix.orig" in request.environ
-    if not behind_proxy and _is_loopback(request.remote_addr or "") and not _is_loopback(host_name(request.host)):
+    if not behind_proxy and is_loopback(request.remote_addr or "") and not is_loopback(host_name(request.host)):
         raise Forbidden(
             "Host not allowed: a request from this machine must name it as localhost."
             f" Behind a proxy, use werkzeug's ProxyFix or list the names of the site in {PREFIX}ALLOWED_HOSTS"
         )
-
-
-@functools.lru_cache(maxsize=256)
-def _is_loopback(name: str) -> bool:
-    if name.lower() == "localhost" or name.lower().endswith(".localhost"):
-        return True
-    try:
-        address = ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    # A socket for both kinds of addresses shows an IPv4 peer as ::ffff:127.0.0.1.
-    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
 
 
 def _is_own_origin(origin: str, request: Request) -> bool:

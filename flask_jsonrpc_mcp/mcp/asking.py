@@ -22,6 +22,7 @@ from ..serving import this_app
 from . import protocol
 from .session import Session
 from .signing import signer
+from .spelling import downgrade_block
 
 MAX_ROUNDS = 20
 """How often one request of an older client may ask before we take it that its answers will never do."""
@@ -40,6 +41,8 @@ def spell_question(question: Question, version: str) -> dict[str, Any]:
             del params["mode"]  # there was nothing else to tell it from
         else:
             params["elicitationId"] = secrets.token_hex(16)
+    for message in params.get("messages", ()):
+        message["content"] = downgrade_block(message["content"], version)
     return {"method": question.method, "params": params} if params else {"method": question.method}
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..calls import LOG_LEVELS
@@ -11,24 +12,31 @@ from . import protocol
 
 
 class Reporter:
-    """Sends notifications about one request.
+    """Sends notifications about one request, however often its method runs.
 
-    :param token: What the client wants progress to be labelled with; anything but a text or a number means that it
-        wants none.
+    :param meta: What the client sent beside its request: with a token, it wants to hear of progress.
     :param log_level: The least level it wants to see; ``None`` for nothing.
     """
 
     def __init__(
-        self, send: Callable[[dict[str, Any]], None], version: str, token: Any, log_level: Callable[[], str | None]
+        self,
+        send: Callable[[dict[str, Any]], None],
+        version: str,
+        meta: Mapping[str, Any],
+        log_level: Callable[[], str | None],
     ) -> None:
+        token = meta.get(protocol.PROGRESS_TOKEN)
         self._send = send
         self._version = version
         self._token = token if is_progress_token(token) else None
         self._log_level = log_level
+        self._reported = -math.inf
 
     def progress(self, done: float, total: float | None, message: str | None) -> None:
-        if self._token is None:
+        # The protocol wants each report to be of more than the one before, also when the method has run before.
+        if self._token is None or done <= self._reported:
             return
+        self._reported = done
         params: dict[str, Any] = {"progressToken": self._token, "progress": done}
         if total is not None:
             params["total"] = total

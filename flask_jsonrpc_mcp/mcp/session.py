@@ -7,11 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ..access import Caller
-from ..calls import Call, Cancellation
+from ..calls import COMPLETION, Call, Cancellation, Listener
 from ..core import Core
 from ..questions import NO_ANSWERS, Answers
-from . import protocol
-from .reporting import Reporter
 
 FACE = "mcp"
 
@@ -47,7 +45,7 @@ class Session:
     :param audience: The blueprint that the client talks to; what is signed for one is not taken by another.
     :param meta: What the client sent beside the request.
     :param answers: What it has answered to questions of earlier runs.
-    :param send: The way to the client before the answer, where there is one.
+    :param listener: Who tells the client how its request gets on, where there is a way to.
     """
 
     core: Core
@@ -57,26 +55,23 @@ class Session:
     capabilities: frozenset[str] = frozenset()
     meta: Mapping[str, Any] = field(default_factory=dict)
     answers: Answers = NO_ANSWERS
-    send: Send | None = None
+    listener: Listener | None = None
     log_level: LogLevel = field(default_factory=KeptLogLevel)
     cancellation: Cancellation = field(default_factory=Cancellation)
 
     def call(self, kind: str, name: str, arguments: Any) -> Call:
         """Make the call of a method."""
+        # A completion is wanted at once, for every letter typed; in no version can a question be the answer to it.
+        capabilities = frozenset() if kind == COMPLETION else self.capabilities
         return Call(
             name,
             arguments,
             self.caller,
             FACE,
             kind,
-            capabilities=self.capabilities,
+            capabilities=capabilities,
             answers=self.answers,
-            listener=self._listener(),
+            listener=self.listener,
             cancellation=self.cancellation,
             meta=self.meta,
         )
-
-    def _listener(self) -> Reporter | None:
-        if self.send is None:
-            return None
-        return Reporter(self.send, self.version, self.meta.get(protocol.PROGRESS_TOKEN), self.log_level.get)

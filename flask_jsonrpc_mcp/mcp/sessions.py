@@ -18,6 +18,7 @@ from ..access import Caller
 from ..errors import SessionNotFound
 from ..serving import this_app
 from ..settings import setting
+from . import protocol
 from .signing import signer
 
 _SALT = "flask-jsonrpc-mcp.session"
@@ -69,14 +70,14 @@ def read(token: str, caller: Caller, audience: str) -> Agreement:
     return Agreement(version, frozenset(capabilities))
 
 
-def features_of(capabilities: Mapping[str, Any]) -> frozenset[str]:
+def features_of(capabilities: Mapping[str, Any], version: str) -> frozenset[str]:
     """Read what a client can do; only what we know of, so that nobody can make a session's id as long as they like."""
     features = {name for name in ("roots", "sampling") if isinstance(capabilities.get(name), Mapping)}
     elicitation = capabilities.get("elicitation")
-    if isinstance(elicitation, Mapping):
+    if isinstance(elicitation, Mapping) and protocol.has_elicitation(version):
         # Forms came first: a client that says nothing more can show those.
         if "form" in elicitation or "url" not in elicitation:
             features.add("elicitation")
-        if "url" in elicitation:
+        if "url" in elicitation and protocol.has_url_elicitation(version):
             features.add("elicitation.url")
     return frozenset(features)

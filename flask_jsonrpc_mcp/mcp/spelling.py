@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from ..calls import Result
 from ..declarations import HINTS
 from ..errors import InvalidParams, RpcError
-from ..methods import Method
 from ..prompts import Prompt
 from ..registry import alias_of
 from ..resources import Resource
@@ -31,7 +30,28 @@ _DEFINITIONS = "#/$defs/"
 _NOTES = ("title", "description", "default", "examples", "deprecated")
 
 
-def spell_tool(method: Method, version: str, name_style: str | None = None) -> dict[str, Any]:
+class HasSchema(Protocol):
+    @property
+    def schema(self) -> Mapping[str, Any]: ...
+
+
+class Described(Protocol):
+    """What can be listed as a tool: a method of ours, or one of another site."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def descriptor(self) -> dict[str, Any]: ...
+
+    @property
+    def params(self) -> HasSchema: ...
+
+    @property
+    def output(self) -> HasSchema | None: ...
+
+
+def spell_tool(method: Described, version: str, name_style: str | None = None) -> dict[str, Any]:
     """Describe a tool to a client of a version."""
     described = dict(method.descriptor)
     if name_style == NO_DOTS:

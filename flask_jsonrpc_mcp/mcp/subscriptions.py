@@ -9,7 +9,7 @@ from typing import Any
 from ..changes import LISTS, Watch, are_announced
 from ..envelope import Id, Request, notification
 from ..errors import MalformedParams, MethodNotFound, UnknownResource
-from ..mailbox import current_mailbox
+from ..mailbox import NoMailbox, current_mailbox
 from . import protocol
 from .resources import visible_resource
 from .session import Session
@@ -45,8 +45,11 @@ class Subscription:
             watch = Watch(self.session.core.name, self.topics)
             yield self._message("notifications/subscriptions/acknowledged", {"notifications": self.agreed})
             while not self.session.cancellation.requested:
-                for topic in watch.changed():
-                    yield self._change(topic)
+                try:
+                    changed = watch.changed()
+                except NoMailbox:
+                    return  # it is in the log; the client may ask again
+                yield from map(self._change, changed)
                 yield None
 
     def _change(self, topic: str) -> dict[str, Any]:

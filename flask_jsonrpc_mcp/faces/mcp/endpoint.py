@@ -10,7 +10,7 @@ from ...access import Caller
 from ...core import Core
 from ...envelope import Response
 from ...errors import RpcError
-from ...mcp import modern, protocol
+from ...mcp import opening, protocol
 from ...serving import header
 from ..requests import read_json_body
 from ..routes import Route
@@ -37,12 +37,7 @@ def is_modern(payload: Any) -> bool:
     version = header(VERSION_HEADER)
     if version is not None and version.strip() not in protocol.LEGACY:
         return True
-    if not isinstance(payload, dict):
-        return False
-    params = payload.get("params")
-    meta = params.get("_meta") if isinstance(params, dict) else None
-    named = isinstance(meta, dict) and protocol.PROTOCOL_VERSION in meta
-    return named or payload.get("method") == modern.DISCOVER
+    return opening.is_modern(payload)
 
 
 ROUTES = (Route("/mcp", "mcp", {"POST": post}, spell_error),)

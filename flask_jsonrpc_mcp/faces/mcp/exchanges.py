@@ -6,8 +6,7 @@ from typing import Any
 
 from flask import Response as HttpResponse
 
-from ...envelope import Request, Response, write_response
-from ...errors import InvalidRequest
+from ...envelope import Response, write_response
 from ...mcp import protocol
 from ...mcp.modern import NAMED
 from ...mcp.reporting import is_progress_token
@@ -41,12 +40,6 @@ def wants_reports(payload: Any) -> bool:
     if not isinstance(meta, dict):
         return False
     return is_progress_token(meta.get(protocol.PROGRESS_TOKEN)) or protocol.LOG_LEVEL in meta
-
-
-def require_id(asked: Request) -> None:
-    """MCP has no null ids."""
-    if asked.wants_reply and asked.id is None:
-        raise InvalidRequest("id must be a string or a number")
 
 
 def audience() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,21 +15,19 @@ from ...envelope import Request, Response, answer_one, is_response, read_request
 from ...errors import InvalidRequest, SessionMissing
 from ...mcp import legacy, protocol, sessions
 from ...mcp.asking import answer_by_asking
+from ...mcp.opening import require_id
+from ...mcp.reporting import Reporter
 from ...mcp.session import Send, Session
 from ...questions import NO_ANSWERS, Answers, InputNeeded
 from ...serving import header
 from ...settings import setting
-from ...strict_json import write
 from ..responses import json_response, no_content
-from .exchanges import accepts_events, audience, require_id, respond, wants_reports
+from .exchanges import accepts_events, audience, respond, wants_reports
 from .letters import Letters, SessionLogLevel
 from .mirrored_headers import VERSION_HEADER
-from .streams import event, event_response, stream
+from .streams import Backlog, event, event_response, stream
 
 SESSION_HEADER = "Mcp-Session-Id"
-
-MAX_LOGGED = 1000
-"""How many messages for a client's log are kept until the answer that they come with."""
 
 
 def serve_legacy(core: Core, caller: Caller, payload: Any) -> HttpResponse:
@@ -81,20 +80,15 @@ class _Exchange:
             return no_content(202)
         if wants_reports(payload):
             return self._stream(payload)
-        logged: list[dict[str, Any]] = []
-
-        def keep(message: dict[str, Any]) -> None:
-            if len(logged) < MAX_LOGGED:
-                logged.append(message)
-
+        logged = Backlog()
         try:
-            reply = answer_one(payload, lambda asked: self._run(asked, keep, Cancellation(), NO_ANSWERS))
+            reply = answer_one(payload, lambda asked: self._run(asked, self._reporter(asked, logged.add)))
         except InputNeeded as needed:
             return self._stream(payload, needed)
         if reply is None:
             return no_content(202)
         if logged and accepts_events():
-            messages = [*map(write, logged), write_response(reply, omit_null_id=True)]
+            messages = [*logged.take(), write_response(reply, omit_null_id=True)]
             return event_response(map(event, messages), lambda: None)
         return respond(reply, _status_of(reply))
 
@@ -111,7 +105,7 @@ class _Exchange:
         if is_response(item):
             self._letters.deliver(item)
             return None
-        return answer_one(item, lambda asked: self._run(asked, None, Cancellation(), NO_ANSWERS))
+        return answer_one(item, lambda asked: self._run(asked, None))
 
     def _stream(self, payload: Any, needed: InputNeeded | None = None) -> HttpResponse:
         """Answer with a stream, on which the client can also be asked.
@@ -121,37 +115,46 @@ class _Exchange:
 
         def work(send: Send, cancellation: Cancellation) -> Response | None:
             def call(asked: Request) -> Any:
+                reporter = self._reporter(asked, send)
                 return answer_by_asking(
-                    lambda answers: self._run(asked, send, cancellation, answers),
+                    lambda answers: self._run(asked, reporter, answers, cancellation),
                     lambda questions: self._letters.ask(questions, send, cancellation),
                     needed,
                 )
 
             return answer_one(payload, call)
 
-        return stream(work, _status_of, lambda: self._letters.is_cancelled(payload.get("id")))
+        request_id = payload.get("id")
+        return stream(request_id, work, _status_of, lambda: self._letters.is_cancelled(request_id))
 
-    def _run(self, asked: Request, send: Send | None, cancellation: Cancellation, answers: Answers) -> Any:
+    def _run(
+        self,
+        asked: Request,
+        reporter: Reporter | None,
+        answers: Answers = NO_ANSWERS,
+        cancellation: Cancellation | None = None,
+    ) -> Any:
         require_id(asked)
-        params = asked.params if isinstance(asked.params, dict) else {}
         if asked.method == legacy.CANCELLED:
-            self._letters.cancel(params.get("requestId"))
-        meta = params.get("_meta")
+            self._letters.cancel(_params(asked).get("requestId"))
         # Whoever reads no events, or asked several things at once, cannot be asked anything.
-        can_be_asked = send is not None and accepts_events() and self._letters.are_possible
+        can_be_asked = reporter is not None and accepts_events()
         session = Session(
             self.core,
             self.caller,
             self.agreement.version,
             audience(),
             self.agreement.capabilities if can_be_asked else frozenset(),
-            meta if isinstance(meta, dict) else {},
+            _meta(asked),
             answers,
-            send,
+            reporter,
             SessionLogLevel(self.token),
-            cancellation,
+            cancellation or Cancellation(),
         )
         return legacy.answer(session, asked)
+
+    def _reporter(self, asked: Request, send: Send) -> Reporter:
+        return Reporter(send, self.agreement.version, _meta(asked), SessionLogLevel(self.token).get)
 
     @property
     def _letters(self) -> Letters:
@@ -160,3 +163,12 @@ class _Exchange:
 
 def _status_of(reply: Response) -> int:
     return 200 if reply.error is None else reply.error.rpc_status
+
+
+def _params(asked: Request) -> Mapping[str, Any]:
+    return asked.params if isinstance(asked.params, Mapping) else {}
+
+
+def _meta(asked: Request) -> Mapping[str, Any]:
+    meta = _params(asked).get("_meta")
+    return meta if isinstance(meta, Mapping) else {}

@@ -17,7 +17,7 @@ from itsdangerous import BadData
 from ...calls import Cancellation
 from ...envelope import VERSION
 from ...errors import RpcError
-from ...mailbox import answer_timeout, current_mailbox
+from ...mailbox import NoMailbox, answer_timeout, current_mailbox
 from ...mcp.asking import spell_question
 from ...mcp.session import Send
 from ...mcp.signing import signer
@@ -75,7 +75,12 @@ class Letters:
             current_mailbox().put(self._cancelled(request_id), True, CANCEL_MAX_AGE)
 
     def is_cancelled(self, request_id: Any) -> bool:
-        return self.are_possible and current_mailbox().take(self._cancelled(request_id)) is not None
+        if not self.are_possible:
+            return False
+        try:
+            return current_mailbox().take(self._cancelled(request_id)) is not None
+        except NoMailbox:
+            return False
 
     def _exchange(
         self, questions: Mapping[str, Question], send: Send, cancellation: Cancellation
@@ -83,6 +88,8 @@ class Letters:
         mailbox = current_mailbox()
         ids = {key: signer(_SALT).dumps([self._owner, secrets.token_hex(8)]) for key in questions}
         with mailbox.place_to_wait():
+            # Nobody is asked whose answer could not reach us.
+            mailbox.look(_answer_to(next(iter(ids.values()))))
             for key, question in questions.items():
                 send({"jsonrpc": VERSION, "id": ids[key], **spell_question(question, self.version)})
             letters = mailbox.wait_for(map(_answer_to, ids.values()), answer_timeout(), lambda: cancellation.requested)
@@ -107,7 +114,13 @@ class SessionLogLevel:
 
     def get(self) -> str | None:
         mailbox = current_mailbox()
-        return mailbox.look(f"log level {self.token}") if self.token and mailbox.is_possible else None
+        if not self.token or not mailbox.is_possible:
+            return None
+        try:
+            level: str | None = mailbox.look(f"log level {self.token}")
+        except NoMailbox:
+            return None  # no reason for a method to fail that has something to tell
+        return level
 
     def set(self, level: str) -> None:
         mailbox = current_mailbox()

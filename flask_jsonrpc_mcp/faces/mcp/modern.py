@@ -12,11 +12,13 @@ from ...access import Caller
 from ...calls import Cancellation
 from ...core import Core
 from ...envelope import Request, Response, answer_one
+from ...errors import RpcError
 from ...mcp import modern
+from ...mcp.opening import require_id
 from ...mcp.session import Send
 from ...mcp.subscriptions import Subscription
 from ..responses import no_content
-from .exchanges import audience, require_id, respond, wants_reports
+from .exchanges import audience, respond, wants_reports
 from .mirrored_headers import MirroredHeaders
 from .streams import event_response, paced, stream
 
@@ -34,12 +36,16 @@ def serve_modern(core: Core, caller: Caller, payload: Any) -> HttpResponse:
         return answer_one(payload, call)
 
     if wants_reports(payload):
-        return stream(work, _status_of)
+        return stream(payload.get("id"), work, _status_of)
     reply = work(None, cancellation)
     if reply is None:
         return no_content(202)
     if isinstance(reply.result, Subscription):
-        return _listen(reply.result, cancellation)
+        try:
+            return _listen(reply.result, cancellation)
+        except RpcError as error:
+            # Not 503: clients take that for the end of the server, and ask it nothing more.
+            return respond(Response(reply.id, error=error), 200)
     return respond(reply, _status_of(reply))
 
 

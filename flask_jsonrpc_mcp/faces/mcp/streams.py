@@ -11,14 +11,16 @@ import contextvars
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from flask import Response as HttpResponse
+from flask.ctx import RequestContext
 from flask.globals import request_ctx
 
-from ...calls import Cancellation
-from ...envelope import Response, write_response
+from ...calls import Cancellation, log_unexpected, new_id
+from ...envelope import Id, Response, write_response
+from ...errors import ServerFault
 from ...mcp.session import Send
 from ...strict_json import write
 from ..responses import no_content
@@ -31,35 +33,36 @@ that a client has gone."""
 LOOK_AGAIN = 0.2
 """After how many seconds a stream looks again for what no thread wakes it for."""
 
-MAX_PENDING = 1000
-"""How many messages may wait for a slow reader; then the oldest are dropped."""
+MAX_BACKLOG = 1 << 20
+"""How many bytes may wait for a slow reader; then the oldest messages are dropped."""
 
 Work = Callable[[Send, Cancellation], Response | None]
-"""Answers a request; what it sends meanwhile goes before the answer. ``None`` when the client gave it up."""
+"""Answers a request; what it sends meanwhile goes before the answer. ``None`` when there is nothing to answer."""
 
 
 def stream(
+    request_id: Id,
     work: Work,
     error_status: Callable[[Response], int],
-    is_cancelled: Callable[[], bool] = lambda: False,
+    is_given_up: Callable[[], bool] = lambda: False,
 ) -> HttpResponse:
     """Answer a request with a stream, if there is something to say before its end; else in plain JSON.
 
-    :param is_cancelled: Asked now and then: the client may give a request up by another one.
+    :param is_given_up: Asked now and then: the client may give a request up by another one.
     """
-    job = _Job(work, is_cancelled)
+    job = _Job(request_id, work, is_given_up)
     job.wait_for_news(TICK)
-    if job.is_over and not job.has_messages:
-        reply = job.end()
-        return no_content(202) if reply is None else respond(reply, error_status(reply))
+    if job.is_over and not job.backlog:
+        return no_content(202) if job.reply is None else respond(job.reply, error_status(job.reply))
     return event_response(job.messages(), job.abandon)
 
 
 def event_response(messages: Iterator[bytes], end: Callable[[], None]) -> HttpResponse:
     """Answer with a stream of messages that are spelled already; ``end`` is called once it is over."""
-    response = HttpResponse(_OpenRequest(messages, end), mimetype=EVENTS)
+    response = _EventResponse(messages, mimetype=EVENTS)
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Accel-Buffering"] = "no"
+    response.call_on_close(end)
     return response
 
 
@@ -86,106 +89,139 @@ def paced(messages: Iterator[dict[str, Any] | None]) -> Iterator[bytes]:
 COMMENT = b":\n\n"
 
 
+class Backlog:
+    """Messages that a client has not been sent yet, spelled already. Their size is bounded."""
+
+    def __init__(self) -> None:
+        self._messages: deque[bytes] = deque()
+        self._size = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._messages)
+
+    def add(self, message: dict[str, Any]) -> None:
+        # Spelled here, so that what JSON cannot hold fails in the method that reports it.
+        spelled = write(message)
+        self._messages.append(spelled)
+        self._size += len(spelled)
+        while self._size > MAX_BACKLOG and len(self._messages) > 1:
+            self._size -= len(self._messages.popleft())
+
+    def take(self) -> list[bytes]:
+        """Take all there is, the oldest first."""
+        messages = list(self._messages)
+        self._messages.clear()
+        self._size = 0
+        return messages
+
+
 class _Job:
     """A request being answered in a thread of its own."""
 
-    def __init__(self, work: Work, is_cancelled: Callable[[], bool]) -> None:
+    def __init__(self, request_id: Id, work: Work, is_given_up: Callable[[], bool]) -> None:
+        self.backlog = Backlog()
+        self.reply: Response | None = None
+        self.is_over = False
+        self._request_id = request_id
         self._work = work
-        self._is_cancelled = is_cancelled
+        self._is_given_up = is_given_up
+        self._given_up = False
         self._cancellation = Cancellation()
         self._news = threading.Condition()
-        self._pending: deque[dict[str, Any]] = deque(maxlen=MAX_PENDING)
-        self._reply: Response | None = None
-        self._failure: BaseException | None = None
-        self.is_over = False
         # With a copy of the context: the method has the same request, the same g and the same user as a view.
         self._thread = threading.Thread(target=contextvars.copy_context().run, args=(self._run,), daemon=True)
         self._thread.start()
 
-    @property
-    def has_messages(self) -> bool:
-        return bool(self._pending)
-
     def wait_for_news(self, seconds: float) -> None:
         """Wait until there is a message, or the end."""
         with self._news:
-            self._news.wait_for(lambda: self._pending or self.is_over, seconds)
+            self._news.wait_for(lambda: self.backlog or self.is_over, seconds)
 
     def messages(self) -> Iterator[bytes]:
         """Pass on what there is, the answer last."""
+        looked = time.monotonic()
         while True:
             self.wait_for_news(TICK)
             with self._news:
-                pending, over = list(self._pending), self.is_over
-                self._pending.clear()
-            for message in pending:
-                yield event(write(message))
+                messages, over = self.backlog.take(), self.is_over
+            yield from map(event, messages)
             if over:
-                reply = self.end()
-                if reply is not None and not self._cancellation.requested:
-                    yield event(write_response(reply, omit_null_id=True))
-                return
-            if not pending:
+                break
+            if not messages:
                 yield COMMENT
-                if self._is_cancelled():
-                    self._cancellation.request()
-
-    def end(self) -> Response | None:
-        """Wait for the thread, and return its answer; what failed in it fails here."""
-        self._thread.join()
-        if self._failure is not None:
-            raise self._failure
-        return self._reply
+            # A method that reports all the time can be given up too.
+            if time.monotonic() - looked >= TICK:
+                looked = time.monotonic()
+                if self._is_given_up():
+                    self._give_up()
+        # Not when it was cancelled: that is also what a method sees whose time is over, and that must be answered.
+        if self.reply is not None and not self._given_up:
+            yield event(write_response(self.reply, omit_null_id=True))
 
     def abandon(self) -> None:
         """Let the method know that nobody waits any more, and wait until it has ended."""
         if not self.is_over:
-            self._cancellation.request()
+            self._give_up()
         self._thread.join()
+
+    def _give_up(self) -> None:
+        self._given_up = True
+        self._cancellation.request()
 
     def _run(self) -> None:
         try:
-            self._reply = self._work(self._send, self._cancellation)
-        except BaseException as failure:  # whatever it is belongs to the thread that holds the connection
-            self._failure = failure
+            self.reply = self._work(self._send, self._cancellation)
+        except BaseException as failure:  # nobody else would answer: the status may have been sent already
+            fault = ServerFault(new_id())
+            log_unexpected(failure, fault.error_id)
+            self.reply = Response(self._request_id, error=fault)
         with self._news:
             self.is_over = True
             self._news.notify_all()
 
     def _send(self, message: dict[str, Any]) -> None:
         with self._news:
-            self._pending.append(message)
+            self.backlog.add(message)
             self._news.notify_all()
 
 
-class _OpenRequest:
-    """An iterable for the HTTP server that keeps the Flask request open until it is closed.
+class _EventResponse(HttpResponse):
+    """A response that keeps the Flask request open until the HTTP server closes it."""
 
-    ``flask.stream_with_context`` would tear the request down first, and then once more.
+    def __call__(self, environ: Any, start_response: Any) -> Iterable[bytes]:
+        messages = super().__call__(environ, start_response)
+        # Only now that the server has it: a response that the app's own after_request drops is closed by nobody.
+        return _OpenRequest(messages, request_ctx._get_current_object())  # type: ignore[attr-defined]
+
+
+class _OpenRequest:
+    """An iterable for the HTTP server that keeps a Flask request open until it is closed.
+
+    ``flask.stream_with_context`` would tear the request down first, and then once more. Servers iterate and close in
+    the thread that called the app, so what is pushed here is popped there.
     """
 
-    def __init__(self, messages: Iterator[bytes], end: Callable[[], None]) -> None:
+    def __init__(self, messages: Any, request: RequestContext) -> None:
         self._messages = messages
-        self._end = end
-        self._closed = False
-        self._request = request_ctx._get_current_object()  # type: ignore[attr-defined]
-        self._request.push()
+        self._iterator = iter(messages)
+        self._request: RequestContext | None = request
+        request.push()
 
     def __iter__(self) -> _OpenRequest:
         return self
 
     def __next__(self) -> bytes:
         try:
-            return next(self._messages)
+            return next(self._iterator)  # type: ignore[no-any-return]
         except BaseException:
             self.close()
             raise
 
     def close(self) -> None:
-        if self._closed:
+        if self._request is None:
             return
-        self._closed = True
+        request, self._request = self._request, None
         try:
-            self._end()
+            self._messages.close()
         finally:
-            self._request.pop()
+            request.pop()
