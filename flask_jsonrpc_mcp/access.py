@@ -14,13 +14,18 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from flask import current_app, g, request
+from flask import g
 from flask_httpauth import HTTPAuth, HTTPBasicAuth, HTTPDigestAuth, MultiAuth
 from werkzeug.datastructures import Authorization
 
 from .errors import Unauthorized
+from .serving import header, this_app, this_request
 
 PermissionsLoader = Callable[[Any], Iterable[str] | None]
+UserLoader = Callable[[str], Any]
+
+LOCAL = "local"
+"""The scheme of those who need no credentials, because they run the app themselves."""
 
 
 @dataclass(frozen=True)
@@ -60,30 +65,31 @@ class Authenticator:
 
     def __init__(self, auth: HTTPAuth | MultiAuth | None) -> None:
         self.permissions_loader: PermissionsLoader | None = None
-        self._auths: tuple[HTTPAuth, ...]
+        self.user_loader: UserLoader | None = None
+        self.auths: tuple[HTTPAuth, ...]
         if auth is None:
-            self._auths = ()
+            self.auths = ()
         elif isinstance(auth, MultiAuth):
-            self._auths = (auth.main_auth, *auth.additional_auths)
+            self.auths = (auth.main_auth, *auth.additional_auths)
         elif isinstance(auth, HTTPAuth):
-            self._auths = (auth,)
+            self.auths = (auth,)
         else:
             raise TypeError(f"auth must be a Flask-HTTPAuth object, not {type(auth).__name__}")
 
     @property
     def schemes(self) -> list[str]:
         """The schemes a caller can sign in with, as they are written in a challenge."""
-        return [auth.scheme for auth in self._auths]
+        return [auth.scheme for auth in self.auths]
 
     @property
     def credential_headers(self) -> list[str]:
         """The request headers an answer depends on."""
-        return list(dict.fromkeys(["Authorization", *(auth.header for auth in self._auths if auth.header)]))
+        return list(dict.fromkeys(["Authorization", *(auth.header for auth in self.auths if auth.header)]))
 
     @property
     def tells_callers_apart(self) -> bool:
         """Tell whether one caller may see something else than another."""
-        return bool(self._auths) or self.permissions_loader is not None
+        return bool(self.auths) or self.permissions_loader is not None
 
     def is_shareable(self, caller: Caller) -> bool:
         """Tell whether what this caller sees is what everyone without credentials sees."""
@@ -91,21 +97,23 @@ class Authenticator:
 
     def challenges(self) -> list[str]:
         """The ``WWW-Authenticate`` headers of a 401."""
-        return [auth.authenticate_header() for auth in self._auths]
+        return [auth.authenticate_header() for auth in self.auths]
 
     def identify(self) -> Caller:
         """Find out who sent the current request.
 
         :raises Unauthorized: when there are credentials and they are wrong, malformed or of a scheme nobody asked for.
         """
-        addressed = [auth for auth in self._auths if _is_addressed(auth)]
+        addressed = [auth for auth in self.auths if _is_addressed(auth)]
         if len(addressed) > 1:
             raise Unauthorized("Send credentials of one kind only")
         if not addressed:
-            if self._auths and request.headers.get("Authorization", "").strip():
+            if self.auths and (header("Authorization") or "").strip():
                 raise Unauthorized()
             permissions = self._permissions(None, None, None)
-            return Caller(permissions=permissions, may_sign_in=bool(self._auths), address=request.remote_addr or "")
+            return Caller(
+                permissions=permissions, may_sign_in=bool(self.auths), address=this_request().remote_addr or ""
+            )
         [auth] = addressed
         credentials = auth.get_auth()
         if not _is_well_formed(auth, credentials):
@@ -128,12 +136,24 @@ class Authenticator:
             scheme,
             permissions,
             principal=principal,
-            address=request.remote_addr or "",
+            address=this_request().remote_addr or "",
         )
+
+    def identify_by_name(self, name: str) -> Caller | None:
+        """Be a user without their credentials, as whoever runs the app may; ``None`` when there is no such user."""
+        user = None if self.user_loader is None else this_app().ensure_sync(self.user_loader)(name)
+        if user is None or user is False:
+            return None
+        auth = next((auth for auth in self.auths if auth.get_user_roles_callback is not None), None)
+        role_holder = Authorization(LOCAL, {"username": name}) if user is True else user
+        user = name if user is True else user
+        permissions = self._permissions(auth, user, role_holder)
+        g.flask_httpauth_user = user
+        return Caller(user, name, LOCAL, permissions, principal=f"{LOCAL}:{name}")
 
     def _permissions(self, auth: HTTPAuth | None, user: Any, role_holder: Any) -> frozenset[str]:
         if self.permissions_loader is not None:
-            granted = current_app.ensure_sync(self.permissions_loader)(user)
+            granted = this_app().ensure_sync(self.permissions_loader)(user)
         elif auth is not None and auth.get_user_roles_callback is not None:
             granted = auth.ensure_sync(auth.get_user_roles_callback)(role_holder)
         else:
@@ -146,8 +166,8 @@ class Authenticator:
 def _is_addressed(auth: HTTPAuth) -> bool:
     """Tell whether the request has credentials of the kind this auth object checks."""
     if auth.header is not None and auth.header != "Authorization":
-        return bool(request.headers.get(auth.header))
-    scheme = request.headers.get("Authorization", "").strip().partition(" ")[0].lower()
+        return bool(header(auth.header))
+    scheme = (header("Authorization") or "").strip().partition(" ")[0].lower()
     # A custom scheme on a Basic auth keeps browsers from asking; clients go on sending "Basic".
     return scheme == auth.scheme.lower() or (scheme == "basic" and isinstance(auth, HTTPBasicAuth))
 

@@ -15,11 +15,12 @@ from flask.sansio.app import App
 from flask_httpauth import HTTPAuth, MultiAuth
 
 from . import changes, mailbox
-from .access import Authenticator, PermissionsLoader
+from .access import Authenticator, PermissionsLoader, UserLoader
 from .completers import make_completer
 from .core import Core
 from .declarations import checked_permissions, spell
 from .faces import discovery, jsonrpc, mcp, rest
+from .faces.explorer import ROUTES as EXPLORER_ROUTES
 from .faces.routes import Route
 from .methods import CommonOptions, MethodOptions, make_method
 from .prompts import PromptOptions, make_prompt
@@ -52,8 +53,9 @@ class McpBlueprint(Blueprint):
     :param name: The blueprint's name; several in one app need different ones, and different URL prefixes.
     :param import_name: As for any blueprint; only needed for its own templates and static files.
     :param auth: A Flask-HTTPAuth object: Basic, Token, Digest or Multi. Without one every caller is anonymous.
-    :param require_auth: Refuse anonymous callers everywhere but under ``/.well-known/``.
+    :param require_auth: Refuse anonymous callers everywhere but under ``/.well-known/`` and at the explorer's page.
     :param discover_access: Permissions it takes to list and describe tools.
+    :param explorer: Serve a page on which people try the tools, at ``/mcp/explorer``.
     :param limiter: The app's Flask-Limiter object, for rate limits.
     :param rate_limit: How many calls one caller may make, such as ``"100/minute"``; needs a limiter.
     :param options: Everything else a :class:`flask.Blueprint` takes, such as ``url_prefix``.
@@ -67,6 +69,7 @@ class McpBlueprint(Blueprint):
         auth: HTTPAuth | MultiAuth | None = None,
         require_auth: bool = False,
         discover_access: Iterable[str] = (),
+        explorer: bool = True,
         limiter: Limiter | None = None,
         rate_limit: str | None = None,
         **options: Any,
@@ -82,7 +85,8 @@ class McpBlueprint(Blueprint):
             require_auth=require_auth,
             discover_access=checked_permissions("discover_access", discover_access),
         )
-        for route in ROUTES:
+        self._routes = (*ROUTES, *EXPLORER_ROUTES) if explorer else ROUTES
+        for route in self._routes:
             self.add_url_rule(
                 route.path,
                 route.endpoint,
@@ -107,6 +111,8 @@ class McpBlueprint(Blueprint):
         :param params: What it takes, as a JSON Schema dict, a marshmallow schema (class, instance or dict of fields);
             by default its type hints. A marshmallow schema loads the arguments.
         :param output: What it gives, likewise; by default its return hint. A marshmallow schema dumps the result.
+        :param validate_output: Whether results are checked against what ``output`` or the hint declares. ``False``
+            saves the time for large results that are right anyway; the schema is still shown.
         :param access: The permissions a caller needs, every one of them; by default none, so anyone may call it.
         :param max_age: For how many seconds caches may keep its replies to GET; by default not at all.
         :param timeout: After how many seconds the caller is answered, whatever the method does; by default it may
@@ -164,11 +170,11 @@ class McpBlueprint(Blueprint):
         return func
 
     def remove_prompt(self, name: str) -> None:
-        """Take a prompt away again.
+        """Take a prompt away again, and its completers.
 
         :raises KeyError: when there is none of this name.
         """
-        self.core.prompt_registry.remove(name)
+        self.core.remove_completers(self.core.prompt_registry.remove(name))
         self._announce(changes.PROMPTS)
 
     def resource(self, uri: str, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
@@ -197,16 +203,17 @@ class McpBlueprint(Blueprint):
 
     def add_resource(self, uri: str, func: F, **options: Unpack[ResourceOptions]) -> F:
         """Make a function a resource, without a decorator. See :meth:`resource`."""
-        self.core.resources.registry_of(uri).add(make_resource(func, uri, self._rate_limits, **options))
+        resource = make_resource(func, uri, self._rate_limits, **options)
+        self.core.resources.registry_of(uri).add(resource)
         self._announce(changes.RESOURCES)
         return func
 
     def remove_resource(self, uri: str) -> None:
-        """Take a resource away again, by the URI or template it was added with.
+        """Take a resource away again, by the URI or template it was added with, and its completers.
 
         :raises KeyError: when there is none.
         """
-        self.core.resources.registry_of(uri).remove(uri)
+        self.core.remove_completers(self.core.resources.registry_of(uri).remove(uri))
         self._announce(changes.RESOURCES)
 
     def completer(self, completed: str, argument: str, **options: Unpack[CommonOptions]) -> Callable[[F], F]:
@@ -256,6 +263,15 @@ class McpBlueprint(Blueprint):
         self.core.authenticator.permissions_loader = callback
         return loader
 
+    def user_loader(self, loader: F) -> F:
+        """Say how a user is found by name alone, for ``flask mcp call --user NAME``.
+
+        The function gets the name and returns what the auth object's verify callback would, or ``None``.
+        """
+        callback: UserLoader = loader
+        self.core.authenticator.user_loader = callback
+        return loader
+
     def _mount(self, state: BlueprintSetupState) -> None:
         """Take a place in an app that registers this blueprint."""
         app, name = state.app, f"{state.name_prefix}.{state.name}".lstrip(".")
@@ -265,7 +281,7 @@ class McpBlueprint(Blueprint):
             self.core.registry.use_aliases()
         blueprints: dict[str, Core] = app.extensions.setdefault(discovery.EXTENSION, {})
         blueprints[name] = self.core
-        endpoints = {f"{name}.{route.endpoint}" for route in ROUTES}
+        endpoints = {f"{name}.{route.endpoint}" for route in self._routes}
         well_known = discovery.WELL_KNOWN
         if well_known.endpoint not in app.view_functions:
             app.add_url_rule(

@@ -9,7 +9,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from flask import current_app
 from werkzeug.local import LocalProxy
 
 from .access import Caller
@@ -29,6 +28,7 @@ from .questions import (
     Sampled,
     UnusableAnswer,
 )
+from .serving import this_app
 from .strict_json import to_plain
 
 METHOD, PROMPT, RESOURCE, COMPLETION = "method", "prompt", "resource", "completion"
@@ -36,6 +36,9 @@ METHOD, PROMPT, RESOURCE, COMPLETION = "method", "prompt", "resource", "completi
 
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """How much a message matters, the least first."""
+
+CONFIRM_KEY = "confirm"
+"""The key of the question whether a method may run at all."""
 
 
 def new_id() -> str:
@@ -45,7 +48,7 @@ def new_id() -> str:
 
 def log_unexpected(error: BaseException, error_id: str) -> None:
     """Log in full what nobody expected; the caller is told only the id."""
-    current_app.logger.error("unexpected failure, id=%s", error_id, exc_info=error)
+    this_app().logger.error("unexpected failure, id=%s", error_id, exc_info=error)
 
 
 class Listener(Protocol):
@@ -72,7 +75,7 @@ class Call:
     """One call of a method.
 
     :param arguments: By name, or by position.
-    :param face: Where it came in: ``rest``, ``jsonrpc``, ``mcp``.
+    :param face: Where it came in: ``rest``, ``jsonrpc``, ``mcp``, ``cli``.
     :param kind: What it is a call of: a method, a prompt, a resource, a completion.
     :param listed_only: Methods that are in no list, because they are not marked for MCP, do not exist here.
     :param read_only: Only methods that say they change nothing may run.
@@ -103,11 +106,15 @@ class Result:
 
     :param content: Content blocks, when the method returned some.
     :param meta: What the client gets beside it.
+    :param schema: What the value keeps to, when the method declares it.
+    :param max_age: For how many seconds the client may keep it.
     """
 
     value: Any
     content: list[dict[str, Any]] | None = None
     meta: Mapping[str, Any] | None = None
+    schema: Mapping[str, Any] | None = None
+    max_age: int = 0
 
     @property
     def plain(self) -> Any:
@@ -121,6 +128,7 @@ class RunningCall:
     def __init__(self, call: Call) -> None:
         self.call = call
         self._questions = 0
+        self._digests: dict[str, str] = {}
 
     @property
     def cancelled(self) -> bool:
@@ -194,12 +202,22 @@ class RunningCall:
 
         :param vouched: Answers count only where it is certain that these very questions were put.
         :raises InputNeeded: with the questions that have no answer yet.
+        :raises ValueError: when a key is that of another question; its answer would take the place of this one's.
         """
+        for key, question in questions.items():
+            if not isinstance(question, Question):
+                kind = type(question).__name__
+                raise TypeError(f"{key!r} must be an Elicit, ElicitUrl, Sample or ListRoots, not {kind}")
+            if not isinstance(key, str):
+                raise TypeError(f"the key of a question must be a str, not {type(key).__name__}")
         missing = {question.feature for question in questions.values()} - self.call.capabilities
         if missing:
             raise MissingCapability(missing)
         answers, open_questions = {}, {}
         for key, question in questions.items():
+            digest = question.digest
+            if self._digests.setdefault(key, digest) != digest:
+                raise ValueError(f"the key {key!r} is that of another question; give each a key of its own")
             try:
                 answers[key] = self.call.answers.to(key, question, vouched=vouched)
             except UnusableAnswer:
@@ -216,7 +234,7 @@ class RunningCall:
         question = Elicit(message)
         if question.feature not in self.call.capabilities:
             return
-        answer = self.answers_to({"confirm": question}, vouched=True)["confirm"]
+        answer = self.answers_to({CONFIRM_KEY: question}, vouched=True)[CONFIRM_KEY]
         if not answer.accepted:
             raise RpcError("Not done: the person who was asked did not agree")
 

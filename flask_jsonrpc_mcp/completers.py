@@ -11,6 +11,7 @@ from .declarations import naming, spell
 from .methods import CommonOptions, Method, check_options, common_members
 from .rate_limits import RateLimits
 from .schema.texts import read_texts
+from .strict_json import to_plain
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -40,7 +41,10 @@ class Completer(Method):
         suggestions = list(returned) if isinstance(returned, Iterable) and not isinstance(returned, str) else [returned]
         if not all(isinstance(suggestion, str) for suggestion in suggestions):
             raise TypeError("a completer returns a list of texts")
-        return Result(suggestions)
+        return Result(to_plain(suggestions))
+
+    def collect(self, items: list[Any]) -> Any:
+        return items
 
 
 def make_completer(
@@ -58,13 +62,15 @@ def make_completer(
         check_options("completer", options, CommonOptions)
         properties = completed.params.schema["properties"]
         if argument not in properties:
-            raise ValueError(f"{spell(completed.func)} has no argument {argument!r}; it has {', '.join(properties)}")
+            known = ", ".join(properties) or "none"
+            raise ValueError(f"{spell(completed.func)} has no argument {argument!r}; it has {known}")
         name = name_of(completed.name, argument)
         members = common_members(func, name, rate_limits, options)
         completer = Completer(name=name, **{**members, "access": completed.access | members["access"]})
         taken = completer.params.schema
         if not taken["properties"]:
             raise TypeError("a completer takes what was typed so far; give it a parameter: def complete(value: str)")
-        for other in taken.get("required", [])[1:]:
-            raise TypeError(f"parameter {other!r} may not be known yet; give it a default")
+        for other in list(taken["properties"])[1:]:
+            if other in taken.get("required", ()):
+                raise TypeError(f"parameter {other!r} may not be known yet; give it a default")
     return completer

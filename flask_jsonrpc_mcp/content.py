@@ -38,7 +38,7 @@ class TextContent(ContentBlock):
     text: str
 
     def _members(self) -> dict[str, Any]:
-        return {"type": "text", "text": self.text}
+        return {"type": "text", "text": _text(self.text)}
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class EmbeddedResource(ContentBlock):
         if isinstance(self.contents, bytes):
             resource["blob"] = _base64(self.contents)
         else:
-            resource["text"] = self.contents
+            resource["text"] = _text(self.contents)
         return {"type": "resource", "resource": resource}
 
 
@@ -189,6 +189,12 @@ def _as_block(item: Any) -> ContentBlock:
     if not isinstance(block, ContentBlock):
         raise TypeError(f"{type(block).__name__} among content blocks; use TextContent or another of them")
     return block
+
+
+def _text(text: str) -> str:
+    if not isinstance(text, str):
+        raise TypeError(f"the text of a content block must be a str, not {type(text).__name__}")
+    return text
 
 
 def _base64(data: bytes) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from .access import Authenticator, Caller
 from .calls import COMPLETION, METHOD, PROMPT, RESOURCE
 from .catalogue import Catalogue
-from .completers import Completer
+from .completers import Completer, name_of
 from .dispatcher import Dispatcher, Finder
 from .errors import Forbidden, Unauthorized
+from .methods import Method
 from .prompts import Prompt
 from .rate_limits import RateLimits
 from .registry import MethodRegistry, Registry
@@ -49,6 +50,12 @@ class Core:
             COMPLETION: self.completers,
         }
         self.dispatcher = Dispatcher(kinds, rate_limits)
+
+    def remove_completers(self, completed: Method) -> None:
+        """Remove the completers of something that has been removed itself."""
+        for argument in completed.params.schema["properties"]:
+            if self.completer_registry.get(name_of(completed.name, argument)) is not None:
+                self.completer_registry.remove(name_of(completed.name, argument))
 
     def admit(self) -> Caller:
         """Find out who sent the current request, and whether they may come in at all.

@@ -80,6 +80,12 @@ def checked_permissions(role: str, permissions: Iterable[str]) -> frozenset[str]
     return frozenset(listed)
 
 
+def checked_flag(role: str, flag: bool) -> bool:
+    if not isinstance(flag, bool):
+        raise TypeError(f"{role} must be True or False, not {flag!r}")
+    return flag
+
+
 def checked_age(max_age: int | None) -> int | None:
     if max_age is not None and (not isinstance(max_age, int) or isinstance(max_age, bool) or max_age < 0):
         raise ValueError(f"max_age must be a number of whole seconds, not {max_age!r}")
@@ -120,9 +126,15 @@ def check_placeholders(text: str, names: Iterable[str]) -> None:
     :raises ValueError: naming what it has instead.
     """
     for _, name, format_spec, conversion in string.Formatter().parse(text):
-        if name is not None and (name not in names or format_spec or conversion):
+        if name is None:
+            continue
+        if name not in names:
             raise ValueError(
                 f"{{{name}}} in {text!r} is none of the parameters; there are {', '.join(names) or 'none'}"
+            )
+        if format_spec or conversion:
+            raise ValueError(
+                f"{{{name}}} in {text!r} is shown as it is; write {{{name}}} and nothing else in the braces"
             )
 
 

@@ -6,12 +6,12 @@ either an `RpcError`, which was written for the caller, or is logged in full und
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from blinker import Namespace
-from flask import current_app
 
 from .access import Caller
 from .calls import Call, Result, RunningCall, log_unexpected
@@ -20,7 +20,8 @@ from .methods import Method
 from .questions import InputNeeded
 from .rate_limits import RateLimits
 from .running import Runner
-from .strict_json import to_plain
+from .serving import this_app
+from .strict_json import to_plain, write
 
 method_called = Namespace().signal("method-called")
 """Sent by the app after each call, with ``call``, ``method``, ``outcome``, ``duration`` and ``error``.
@@ -82,12 +83,19 @@ class Dispatcher:
 
 
 def _spelled_out(text: str, arguments: Mapping[str, Any] | Sequence[Any], method: Method) -> str:
-    """Put arguments into a text, each on one line and not too long; those not given as their default, or as "none"."""
+    """Put arguments into a text, each on one line and not too long; those not given as their default."""
     properties = method.params.schema["properties"]
     given = arguments if isinstance(arguments, Mapping) else dict(zip(properties, arguments, strict=False))
-    defaults = {name: rules.get("default", "none") for name, rules in properties.items() if isinstance(rules, Mapping)}
+    defaults = {name: rules.get("default") for name, rules in properties.items() if isinstance(rules, Mapping)}
     values = {name: given.get(name, defaults.get(name)) for name in properties}
-    return text.format_map({name: one_line(str(value), MAX_QUOTED) for name, value in values.items()})
+    return text.format_map({name: one_line(_in_words(value), MAX_QUOTED) for name, value in values.items()})
+
+
+def _in_words(value: Any) -> str:
+    """Show a value to a person."""
+    if value is None:
+        return "none"
+    return value if isinstance(value, str) else write(value).decode("utf-8")
 
 
 def _as_rpc_error(error: BaseException, call_id: str) -> RpcError:
@@ -111,17 +119,18 @@ def _spoken(error: RpcError) -> RpcError:
 
 
 def _report(call: Call, method: Method | None, outcome: str, error: RpcError | None, duration: float) -> None:
-    current_app.logger.info(
-        "call face=%s name=%r caller=%r outcome=%s ms=%.1f id=%s",
-        call.face,
-        one_line(call.name, MAX_QUOTED),
-        one_line(call.caller.name, MAX_QUOTED),
-        outcome,
-        duration * 1000,
-        call.id,
-    )
+    app = this_app()
+    if app.logger.isEnabledFor(logging.INFO):
+        app.logger.info(
+            "call face=%s name=%r caller=%r outcome=%s ms=%.1f id=%s",
+            call.face,
+            one_line(call.name, MAX_QUOTED),
+            one_line(call.caller.name, MAX_QUOTED),
+            outcome,
+            duration * 1000,
+            call.id,
+        )
     if method_called.receivers:
-        app = current_app._get_current_object()  # type: ignore[attr-defined]
         try:
             method_called.send(app, call=call, method=method, outcome=outcome, duration=duration, error=error)
         except Exception as failed:

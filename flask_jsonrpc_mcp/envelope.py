@@ -75,7 +75,7 @@ def answer_one(item: Any, call: Call) -> Response | None:
     try:
         request = read_request(item)
     except InvalidRequest as error:
-        return Response(_readable_id(item), error=error)
+        return Response(readable_id(item), error=error)
     try:
         result = call(request)
     except RpcError as error:
@@ -126,14 +126,14 @@ def spell_error(error: RpcError) -> dict[str, Any]:
     return spelled if error.data is None else {**spelled, "data": error.data}
 
 
+def readable_id(item: Any) -> Id:
+    """The id of something that is no request: what can be read of it, else null as the specification demands."""
+    value = item.get("id") if isinstance(item, dict) else None
+    return value if _is_id(value) else None
+
+
 def _is_id(value: Any) -> bool:
     if isinstance(value, str):
         return len(value) <= MAX_ID
     # True is an int in Python, but no number in JSON.
     return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
-
-
-def _readable_id(item: Any) -> Id:
-    """The id of something that is no request: what can be read of it, else null as the specification demands."""
-    value = item.get("id") if isinstance(item, dict) else None
-    return value if _is_id(value) else None

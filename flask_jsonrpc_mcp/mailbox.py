@@ -18,10 +18,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from flask import current_app
 from flask.sansio.app import App
 
 from .errors import Overloaded, RpcError
+from .serving import this_app
 from .settings import PREFIX, setting
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def init_app(app: App) -> None:
 
 def current_mailbox() -> Mailbox:
     """Find the mailbox of the current app."""
-    mailbox: Mailbox = current_app.extensions[EXTENSION]
+    mailbox: Mailbox = this_app().extensions[EXTENSION]
     return mailbox
 
 

@@ -13,6 +13,7 @@ from .declarations import (
     check_async,
     checked_age,
     checked_description,
+    checked_flag,
     checked_name,
     checked_permissions,
     checked_timeout,
@@ -72,14 +73,23 @@ class Method:
 
         :raises Exception: of any kind, when it is not what was declared or has no form in JSON.
         """
+        schema = None if self.output is None else self.output.schema
         shown = as_tool_result(returned)
         if shown is None:
-            return Result(self._dump_value(returned))
+            return Result(self._dump_value(returned), schema=schema)
         content = blocks_of(shown) or None
         # What declares its output must give it, with content beside it or without.
         undeclared = self.output is None and shown.value is None and content is not None
         value = None if undeclared else self._dump_value(shown.value)
-        return Result(value, content, meta_of(shown))
+        return Result(value, content, meta_of(shown), schema)
+
+    def collect(self, items: list[Any]) -> Any:
+        """Make one result of a generator's items: one text when it gives text, else a list."""
+        if self.output is not None:
+            is_text = self.output.schema.get("type") == "string"
+        else:
+            is_text = bool(items) and all(isinstance(item, str) for item in items)
+        return "".join(items) if is_text else items
 
     def _dump_value(self, value: Any) -> Any:
         return to_plain(value) if self.output is None else self.output.dump_result(value)
@@ -119,6 +129,7 @@ class MethodOptions(CommonOptions, total=False):
     """What can be said of a method besides its name; see `McpBlueprint.method`."""
 
     output: SchemaSpec | None
+    validate_output: bool
     max_age: int | None
 
 
@@ -135,7 +146,11 @@ def make_method(
         method = Method(
             name=name,
             **common_members(func, name, rate_limits, options),
-            output=compile_output(func, options.get("output")),
+            output=compile_output(
+                func,
+                options.get("output"),
+                enforced=checked_flag("validate_output", options.get("validate_output", True)),
+            ),
             max_age=checked_age(options.get("max_age")),
             tool=mark_of(func),
         )

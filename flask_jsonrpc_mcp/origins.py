@@ -1,7 +1,9 @@
-"""Origins of web pages: a scheme, a host and a port, compared as a whole."""
+"""Origins: a scheme, a host and a port, compared as a whole; and which hosts are this machine."""
 
 from __future__ import annotations
 
+import functools
+import ipaddress
 from urllib.parse import urlsplit
 
 Origin = tuple[str, str, int | None]
@@ -21,3 +23,16 @@ def read_origin(text: str) -> Origin | None:
     if url.path not in ("", "/") or url.query or url.fragment:
         return None
     return url.scheme, url.hostname, port
+
+
+@functools.lru_cache(maxsize=256)
+def is_loopback(name: str) -> bool:
+    """Tell whether a host name or address is this machine."""
+    if name.lower() == "localhost" or name.lower().endswith(".localhost"):
+        return True
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    # A socket for both kinds of addresses shows an IPv4 peer as ::ffff:127.0.0.1.
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback

@@ -33,7 +33,7 @@ class Prompt(Method):
         return self.params.bind(read_texts(self.params.schema, arguments) if isinstance(arguments, dict) else arguments)
 
     def dump(self, returned: Any, call: Call) -> Result:
-        return Result(messages_of(returned))
+        return Result({"description": self.description, "messages": messages_of(returned)})
 
     @cached_property
     def descriptor(self) -> dict[str, Any]:

@@ -17,6 +17,8 @@ from .schema.forms import Form, compile_form
 from .strict_json import to_plain, write
 
 ACTIONS = ("accept", "decline", "cancel")
+SENT_TO_MODELS = ("text", "image", "audio")
+"""The kinds of content that a client's model can be asked with; resources are for its person."""
 
 
 class UnusableAnswer(Exception):
@@ -83,6 +85,7 @@ class Elicit(Question):
     method = "elicitation/create"
 
     def __post_init__(self) -> None:
+        _check_text("message", self.message)
         object.__setattr__(self, "_form", compile_form(self.schema))
 
     @property
@@ -95,7 +98,8 @@ class Elicit(Question):
         if not answer.accepted:
             return answer
         form: Form = self._form  # type: ignore[attr-defined]
-        content = response.get("content", {})
+        content = response.get("content")
+        content = {} if content is None else content
         if not isinstance(content, Mapping):
             raise UnusableAnswer("content must be an object")
         try:
@@ -116,6 +120,10 @@ class ElicitUrl(Question):
 
     feature = "elicitation.url"
     method = "elicitation/create"
+
+    def __post_init__(self) -> None:
+        _check_text("message", self.message)
+        _check_text("url", self.url)
 
     @property
     def params(self) -> dict[str, Any]:
@@ -159,6 +167,9 @@ class Sample(Question):
     @property
     def params(self) -> dict[str, Any]:
         params: dict[str, Any] = {"messages": messages_of(self.messages)}
+        for message in params["messages"]:
+            if message["content"]["type"] not in SENT_TO_MODELS:
+                raise TypeError(f"a model can be sent texts, pictures and sounds, not a {message['content']['type']}")
         if self.system_prompt is not None:
             params["systemPrompt"] = self.system_prompt
         return {**params, **to_plain(self.options), "maxTokens": self.max_tokens}
@@ -200,7 +211,7 @@ class ListRoots(Question):
             isinstance(root, Mapping) and isinstance(root.get("uri"), str) for root in listed
         ):
             raise UnusableAnswer("not a list of roots")
-        return [Root(root["uri"], root.get("name")) for root in listed]
+        return [Root(root["uri"], name if isinstance(name := root.get("name"), str) else None) for root in listed]
 
 
 @dataclass(frozen=True)
@@ -243,6 +254,11 @@ class InputNeeded(BaseException):
     def __init__(self, questions: Mapping[str, Question]) -> None:
         super().__init__(", ".join(questions))
         self.questions = dict(questions)
+
+
+def _check_text(role: str, text: str) -> None:
+    if not isinstance(text, str):
+        raise TypeError(f"the {role} of a question must be a str, not {type(text).__name__}")
 
 
 def _read_action(response: Any) -> Elicited:

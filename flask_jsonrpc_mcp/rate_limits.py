@@ -9,10 +9,9 @@ import math
 import time
 from typing import TYPE_CHECKING, Any
 
-from flask import current_app
-
 from .access import Caller
 from .errors import RateLimited
+from .serving import this_app
 
 if TYPE_CHECKING:
     from flask_limiter import Limiter
@@ -64,9 +63,9 @@ class RateLimits:
             try:
                 within = self._limiter.limiter.hit(limit, *identity)
             except Exception:
-                if not current_app.config.get("RATELIMIT_SWALLOW_ERRORS"):
+                if not this_app().config.get("RATELIMIT_SWALLOW_ERRORS"):
                     raise
-                current_app.logger.exception("the counts of rate limits cannot be reached")
+                this_app().logger.exception("the counts of rate limits cannot be reached")
                 return
             if not within:
                 reset: Any = self._limiter.limiter.get_window_stats(limit, *identity).reset_time

@@ -58,13 +58,14 @@ class Registry(Generic[M]):
             )
         self._set(method)
 
-    def remove(self, name: str) -> None:
-        """Remove a method.
+    def remove(self, name: str) -> M:
+        """Remove a method, and return it.
 
         :raises KeyError: when there is none of this name.
         """
-        del self._methods[name]
+        removed = self._methods.pop(name)
         self.version = next(self._versions)
+        return removed
 
     def _set(self, method: M) -> None:
         self._methods[method.name] = method
@@ -84,10 +85,11 @@ class MethodRegistry(Registry[Method]):
         if method.tool is None:
             remember_registration(method.func, self, method.name)
 
-    def remove(self, name: str) -> None:
-        super().remove(name)
+    def remove(self, name: str) -> Method:
+        removed = super().remove(name)
         if self._aliases is not None:
             self._aliases.pop(alias_of(name), None)
+        return removed
 
     def mark(self, name: str, tool: McpTool) -> None:
         """Make a tool of a method."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .access import Caller
 from .calls import Call, Result
 from .catalogue import Catalogue
-from .content import EmbeddedResource
+from .content import ContentBlock, EmbeddedResource, PromptMessage, ToolResult
 from .declarations import checked_age, checked_annotations, checked_name, checked_text, naming
 from .errors import MethodNotFound
 from .methods import CommonOptions, Method, check_options, common_members
@@ -49,14 +49,16 @@ class Resource(Method):
     def dump(self, returned: Any, call: Call) -> Result:
         if returned is None:
             raise MethodNotFound(call.name)
-        several = returned if _is_contents(returned) else [returned]
-        return Result([self._contents(item, call.name) for item in several])
+        several = returned if _has_contents(returned) else [returned]
+        return Result([self._contents(item, call.name) for item in several], max_age=self.max_age or 0)
 
     def _contents(self, item: Any, uri: str) -> dict[str, Any]:
-        if not isinstance(item, EmbeddedResource):
+        if isinstance(item, EmbeddedResource):
+            embedded = replace(item, mime_type=item.mime_type or self.mime_type)
+        else:
             kind, contents = _readable(item)
-            item = EmbeddedResource(uri, contents, self.mime_type or kind)
-        contents_json: dict[str, Any] = item.to_json()["resource"]
+            embedded = EmbeddedResource(uri, contents, self.mime_type or kind)
+        contents_json: dict[str, Any] = embedded.to_json()["resource"]
         return contents_json
 
     @cached_property
@@ -90,14 +92,18 @@ def make_resource(
     """
     with naming(func):
         check_options("resource", options, ResourceOptions)
-        label, title = checked_name(func, options.get("name")), options.get("title")
+        label, title, mime_type = (
+            checked_name(func, options.get("name")),
+            options.get("title"),
+            options.get("mime_type"),
+        )
         template = parse_template(checked_uri(uri)) if is_template(checked_uri(uri)) else None
         resource = Resource(
             name=uri,
             **common_members(func, label, rate_limits, options),
             label=label,
             title=None if title is None else checked_text("title", title),
-            mime_type=options.get("mime_type"),
+            mime_type=None if mime_type is None else checked_text("mime_type", mime_type),
             template=template,
             annotations=checked_annotations(options.get("annotations")),
             max_age=checked_age(options.get("max_age")),
@@ -143,18 +149,15 @@ def _check_variables(resource: Resource) -> None:
     variables = set() if resource.template is None else set(resource.template.variables)
     properties, required = resource.params.schema["properties"], resource.params.schema.get("required", ())
     for name in sorted(variables - set(properties)):
-        raise TypeError(f"{{{name}}} of {resource.name!r} is none of its parameters; there are {', '.join(properties)}")
+        known = ", ".join(properties) or "none"
+        raise TypeError(f"{{{name}}} of {resource.name!r} is none of its parameters; there are {known}")
     for name in required:
         if name not in variables:
             raise TypeError(f"parameter {name!r} is not in {resource.name!r}; put {{{name}}} into the URI")
 
 
-def _is_contents(returned: Any) -> bool:
-    return (
-        isinstance(returned, (list, tuple))
-        and bool(returned)
-        and all(isinstance(item, EmbeddedResource) for item in returned)
-    )
+def _has_contents(returned: Any) -> bool:
+    return isinstance(returned, (list, tuple)) and any(isinstance(item, EmbeddedResource) for item in returned)
 
 
 def _readable(value: Any) -> tuple[str, str | bytes]:
@@ -163,4 +166,6 @@ def _readable(value: Any) -> tuple[str, str | bytes]:
         return "text/plain", value
     if isinstance(value, (bytes, bytearray, memoryview)):
         return "application/octet-stream", bytes(value)
+    if isinstance(value, (ContentBlock, PromptMessage, ToolResult)):
+        raise TypeError(f"a resource cannot be a {type(value).__name__}; return a text, bytes or an EmbeddedResource")
     return "application/json", write(to_plain(value)).decode("utf-8")

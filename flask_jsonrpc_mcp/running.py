@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any
 
-from flask import current_app
-
 from .calls import RunningCall, log_unexpected, running_call
 from .errors import Overloaded, RpcError, TimedOut, one_line
 from .methods import Method
 from .questions import InputNeeded
+from .serving import this_app
 from .settings import setting
 from .strict_json import to_plain, write
 
@@ -98,17 +97,17 @@ class _Outcome:
 
 
 def _run(call: RunningCall, method: Method, positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
-    result = current_app.ensure_sync(method.func)(*positional, **named)
+    result = this_app().ensure_sync(method.func)(*positional, **named)
     if isinstance(result, CoroutineType):
-        result = current_app.ensure_sync(_awaited)(result)
+        result = this_app().ensure_sync(_awaited)(result)
     if isinstance(result, Iterator):
         try:
-            return _buffered(method, [_announced(call, number, item) for number, item in enumerate(result, 1)])
+            return method.collect([_announced(call, number, item) for number, item in enumerate(result, 1)])
         finally:
             if isinstance(result, GeneratorType):
                 result.close()  # now, if it was given up, and not when the last frame that knows it is gone
     if isinstance(result, AsyncGeneratorType):
-        return _buffered(method, current_app.ensure_sync(_collected)(call, result))
+        return method.collect(this_app().ensure_sync(_collected)(call, result))
     return result
 
 
@@ -132,14 +131,13 @@ def _announced(call: RunningCall, number: int, item: Any) -> Any:
     if call.cancelled:
         raise RpcError("Given up by the client")
     if call.call.listener is not None:
-        call.progress(number, message=one_line(item if isinstance(item, str) else write(to_plain(item)).decode()))
+        call.progress(number, message=_in_words(item))
     return item
 
 
-def _buffered(method: Method, items: list[Any]) -> Any:
-    """Make one result of a generator's items: one text when it gives text, else a list."""
-    if method.output is not None:
-        is_text = method.output.schema.get("type") == "string"
-    else:
-        is_text = bool(items) and all(isinstance(item, str) for item in items)
-    return "".join(items) if is_text else items
+def _in_words(item: Any) -> str | None:
+    """Show an item on one line, if it has a form by itself: what ``output`` will dump has none yet."""
+    try:
+        return one_line(item if isinstance(item, str) else write(to_plain(item)).decode())
+    except (TypeError, ValueError):
+        return None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import current_app
 from flask.sansio.app import App
 
 from .envelope import MAX_BATCH
 from .origins import read_origin
+from .serving import this_app
 from .strict_json import MAX_DEPTH
 
 PREFIX = "JSONRPC_MCP_"
@@ -35,6 +35,7 @@ DEFAULTS: dict[str, Any] = {
     "MAX_WAITING": 4,
     "SUBSCRIPTIONS": False,
     "MAX_LISTENERS": 4,
+    "DOCTOR_IGNORE": (),
 }
 
 MAX_BODY = 4 * 1024 * 1024
@@ -68,7 +69,7 @@ def set_defaults(app: App) -> None:
     ):
         if app.config[PREFIX + name] not in choices:
             raise ValueError(f"{PREFIX}{name} must be one of {', '.join(map(repr, choices))}")
-    for name in ("ALLOWED_ORIGINS", "ALLOWED_HOSTS"):
+    for name in ("ALLOWED_ORIGINS", "ALLOWED_HOSTS", "DOCTOR_IGNORE"):
         if isinstance(app.config[PREFIX + name], str):
             raise ValueError(f"{PREFIX}{name} must be a list; write [{app.config[PREFIX + name]!r}]")
     for origin in app.config[PREFIX + "ALLOWED_ORIGINS"]:
@@ -78,9 +79,9 @@ def set_defaults(app: App) -> None:
 
 def setting(name: str) -> Any:
     """Read a setting of the current app."""
-    return current_app.config[PREFIX + name]
+    return this_app().config[PREFIX + name]
 
 
 def server_name() -> str:
     """Return the name by which this server goes."""
-    return str(setting("SERVER_NAME") or current_app.name)
+    return str(setting("SERVER_NAME") or this_app().name)

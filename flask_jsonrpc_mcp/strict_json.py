@@ -19,6 +19,7 @@ from enum import Enum
 from typing import Any, NoReturn
 
 from .errors import ParseError
+from .speed import write_quickly
 
 MAX_DEPTH = 64
 # Deeper than any request may be, shallow enough for every later walk over the value.
@@ -52,7 +53,8 @@ def read(text: bytes | str, *, max_depth: int = MAX_DEPTH) -> Any:
 
 def write(value: Any) -> bytes:
     """Spell a plain value (see :func:`to_plain`) as UTF-8 JSON, members in the order they have."""
-    return _ENCODER.encode(value).encode("utf-8")
+    quickly = write_quickly(value)
+    return quickly if quickly is not None else _ENCODER.encode(value).encode("utf-8")
 
 
 def to_plain(value: Any, depth: int = MAX_RESULT_DEPTH) -> Any:
@@ -81,17 +83,24 @@ def to_plain(value: Any, depth: int = MAX_RESULT_DEPTH) -> Any:
         return value
     if depth == 0:
         raise ValueError("the value is nested too deeply, or within itself")
-    if isinstance(value, Mapping):
+    # The exact types first: they are what most values are made of, and isinstance() of an abstract class is slow.
+    if kind is dict or isinstance(value, Mapping):
         plain = {}
         for key, item in value.items():
-            if not isinstance(key, str):
-                raise TypeError(f"a member name in JSON must be a string, not {type(key).__name__}")
-            # Names are text like any other: half a surrogate pair is none, and an enum stands for its value.
-            plain[to_plain(key)] = to_plain(item, depth - 1)
+            if type(key) is not str or not key.isascii():
+                key = _member_name(key)
+            plain[key] = to_plain(item, depth - 1)
         return plain
-    if isinstance(value, (list, tuple)):
+    if kind is list or isinstance(value, (list, tuple)):
         return [to_plain(item, depth - 1) for item in value]
     return _scalar_or_record(value, depth)
+
+
+def _member_name(key: Any) -> Any:
+    if not isinstance(key, str):
+        raise TypeError(f"a member name in JSON must be a string, not {type(key).__name__}")
+    # Names are text like any other: half a surrogate pair is none, and an enum stands for its value.
+    return to_plain(key)
 
 
 def _scalar_or_record(value: Any, depth: int) -> Any:

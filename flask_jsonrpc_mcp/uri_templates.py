@@ -53,7 +53,8 @@ def parse_template(text: str) -> UriTemplate:
     """Read a template.
 
     ``{name}`` stands for a part without a slash, ``{+path}`` for one that may have some. Where something other than a
-    slash stands between two variables, the first of them ends where that begins.
+    slash stands between two variables, the first of them ends where that begins; but a ``{+path}`` goes on to the last
+    of it.
 
     :raises ValueError: for what could not be read back from a URI.
     """
@@ -61,7 +62,7 @@ def parse_template(text: str) -> UriTemplate:
         raise ValueError(f"the braces of {text!r} do not match")
     expressions = list(_EXPRESSION.finditer(text))
     variables: dict[str, str] = {}
-    pattern, end = "", 0
+    pattern, end, resumed = "", 0, ""
     for position, expression in enumerate(expressions):
         variable = _VARIABLE.fullmatch(expression[1])
         if variable is None:
@@ -77,6 +78,11 @@ def parse_template(text: str) -> UriTemplate:
         pattern += re.escape(text[end : expression.start()])
         end = expression.end()
         # Up to what follows and no further: trying every length of every variable would take for ever.
-        stop = re.escape(text[end : end + 1]) if position + 1 < len(expressions) else ""
-        pattern += f"(?P<{name}>{'.+' if reserved else f'[^/?#{stop}]+'})"
+        following = text[end : expressions[position + 1].start()] if position + 1 < len(expressions) else ""
+        if reserved:
+            pattern += f"(?P<{name}>.+)"
+            resumed = f"(?!{re.escape(following)})" if following else ""
+        else:
+            character = f"[^/?#{re.escape(following[:1])}]"
+            pattern += f"(?P<{name}>(?:{resumed}{character})+)" if resumed else f"(?P<{name}>{character}+)"
     return UriTemplate(text, tuple(variables), re.compile(pattern + re.escape(text[end:]), re.DOTALL))

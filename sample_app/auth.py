@@ -65,6 +65,11 @@ def permissions_of(user: User) -> set[str]:
     return user.permissions
 
 
+def find_user(username: str) -> User | None:
+    """Find a user without asking for a password: for the command line, which only the site's own people can use."""
+    return _find_user(User.username == username)
+
+
 def _find_user(condition: ColumnElement[bool]) -> User | None:
     return current_session().scalar(select(User).where(condition))
 

@@ -26,6 +26,12 @@ DEFAULTS: dict[str, Any] = {
         "The site of a neighbourhood garden: news, guides and recipes."
         " Anyone may list, read and search articles; sign in to write them."
     ),
+    # What `flask mcp doctor` would say, and why it is meant to be so here.
+    "JSONRPC_MCP_DOCTOR_IGNORE": [
+        "name-dots",  # the clients this site is shown with take dots; others set JSONRPC_MCP_TOOL_NAME_STYLE
+        "public-read",  # a public site: reading needs no account, and writing for all is still found
+        "known-password",  # the demo users are there to be tried; outside of development the log warns about them
+    ],
 }
 FROM_ENVIRONMENT = ("DATABASE_URL", "SECRET_KEY", "SITE_ENV")
 

@@ -41,6 +41,7 @@ class ModernClient:
     headers: dict[str, str] = field(default_factory=dict)
     capabilities: dict[str, Any] = field(default_factory=dict)
     version: str = MODERN
+    path: str = "/mcp"
 
     def post(self, method: str, params: dict[str, Any] | None = None, **headers: str | None) -> TestResponse:
         """Send a request; headers given by name replace the right ones, or leave them out when ``None``."""
@@ -52,7 +53,7 @@ class ModernClient:
             if value is not None:
                 sent[header] = value
         meta = {**modern_meta(**self.capabilities), **params.get("_meta", {})}
-        return self.client.post("/mcp", json=asking(method, {**params, "_meta": meta}), headers=sent)
+        return self.client.post(self.path, json=asking(method, {**params, "_meta": meta}), headers=sent)
 
     def call(self, name: str, arguments: Any = None, **headers: str | None) -> TestResponse:
         return self.post("tools/call", {"name": name, "arguments": arguments or {}}, **headers)

@@ -26,17 +26,23 @@ ROOT = Path(__file__).parent.parent
 PLAIN_CONFIG = 'worker_class = "gthread"; workers = 2; threads = 8; control_socket_disable = True'
 
 
-def listen() -> socket.socket:
-    """Open a listening socket on a free port, below those that outgoing connections use."""
+def reserve() -> socket.socket:
+    """Take a free port, below those that outgoing connections use. Until it listens, connections are refused."""
     while True:
-        listener = socket.socket()
+        reserved = socket.socket()
         try:
-            listener.bind(("127.0.0.1", random.randint(20_000, 32_000)))
+            reserved.bind(("127.0.0.1", random.randint(20_000, 32_000)))
         except OSError:
-            listener.close()
+            reserved.close()
             continue
-        listener.listen(256)
-        return listener
+        return reserved
+
+
+def listen() -> socket.socket:
+    """Open a listening socket on a free port."""
+    listener = reserve()
+    listener.listen(256)
+    return listener
 
 
 def free_port() -> int:
@@ -118,19 +124,26 @@ def need_made(file: Path, target: str) -> None:
 
 
 @contextmanager
-def gunicorn(app: str, folder: Path, *options: str, env: Mapping[str, str] | None = None) -> Iterator[Server]:
+def gunicorn(
+    app: str,
+    folder: Path,
+    *options: str,
+    env: Mapping[str, str] | None = None,
+    listener: socket.socket | None = None,
+) -> Iterator[Server]:
     """Run an app under gunicorn.
 
     The socket is open before gunicorn starts, so that the first request waits in it instead of failing.
 
     :param options: Its command line; without a ``--config`` of its own, as plain as two workers of eight threads.
+    :param listener: Where it listens; closed afterwards.
     """
     if "--config" not in options:
         # Not the gunicorn.conf.py of the sample site, which gunicorn would find by itself.
         (folder / "gunicorn.conf.py").write_text(PLAIN_CONFIG)
         options = ("--config", str(folder / "gunicorn.conf.py"), *options)
     log = folder / "gunicorn.log"
-    with listen() as listener, log.open("wb") as output:
+    with listener or listen() as listener, log.open("wb") as output:
         command = [sys.executable, "-m", "gunicorn", "--bind", f"fd://{listener.fileno()}", *options, app]
         process = subprocess.Popen(
             command,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import threading
 from base64 import b64encode
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,7 @@ from flask import g, request
 from flask_httpauth import HTTPBasicAuth, HTTPDigestAuth, HTTPTokenAuth, MultiAuth
 
 from flask_jsonrpc_mcp import McpBlueprint, RpcError
+from flask_jsonrpc_mcp.cli import mcp
 
 from .conftest import PERMISSIONS, Site, basic, make_auth, make_token_auth
 
@@ -420,3 +422,46 @@ def test_g_belongs_to_the_request(guarded_site: Site) -> None:
     guarded_site.tool(lambda: getattr(g, "flask_httpauth_user", "nobody"), name="seen")
     assert guarded_site.invoke("seen", {}, headers=basic("admin")).get_json() == {"result": "admin"}
     assert guarded_site.invoke("seen", {}).get_json() == {"result": "nobody"}
+
+
+class TestUsersByName:
+    """Who runs the app on the command line may be anyone, without a password."""
+
+    def called_as(self, rpc: McpBlueprint, name: str) -> Any:
+        ran = Site(rpc).app.test_cli_runner().invoke(mcp, ["call", "whoami", "--user", name])
+        return json.loads(ran.stdout) if ran.exit_code == 0 else ran.exit_code
+
+    def blueprint(self, auth: Any, *, find: Any) -> McpBlueprint:
+        rpc = McpBlueprint(auth=auth)
+        rpc.add_method("whoami", lambda: auth.current_user(), access=["write"])
+        assert rpc.user_loader(find) is find
+        return rpc
+
+    def test_they_have_the_permissions_of_the_user(self) -> None:
+        rpc = self.blueprint(make_auth(), find=lambda name: name)
+        assert self.called_as(rpc, "writer") == "writer"
+        assert self.called_as(rpc, "reader") == 2
+
+    def test_any_auth_object_may_know_the_permissions(self) -> None:
+        rpc = self.blueprint(MultiAuth(HTTPBasicAuth(), make_token_auth()), find=lambda name: name)
+        assert self.called_as(rpc, "writer") == "writer"
+
+    def test_a_permissions_loader_decides_where_there_is_one(self) -> None:
+        rpc = self.blueprint(make_auth(), find=lambda name: {"name": name})
+        rpc.permissions_loader(lambda user: ["write"] if user == {"name": "ada"} else [])
+        assert self.called_as(rpc, "ada") == {"name": "ada"}
+        assert self.called_as(rpc, "writer") == 2
+
+    def test_a_loader_that_only_says_yes_leaves_the_name(self) -> None:
+        """As with a verify callback that returns True, get_user_roles gets credentials."""
+        auth = HTTPBasicAuth()
+        auth.get_user_roles(lambda credentials: PERMISSIONS[credentials.username])
+        rpc = self.blueprint(auth, find=lambda name: name in PERMISSIONS)
+        assert self.called_as(rpc, "writer") == "writer"
+        assert self.called_as(rpc, "nobody") == 2
+
+    def test_a_loader_may_be_async(self) -> None:
+        async def find(name: str) -> str:
+            return name
+
+        assert self.called_as(self.blueprint(make_auth(), find=find), "writer") == "writer"

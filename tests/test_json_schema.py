@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import sys
 import threading
-from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
@@ -17,6 +15,7 @@ from flask_jsonrpc_mcp.errors import InvalidParams
 from flask_jsonrpc_mcp.schema.validator import compile_validator
 
 from .conftest import Taking
+from .counting import calls_during
 
 DRAFT_4 = "http://json-schema.org/draft-04/schema#"
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
@@ -247,6 +246,8 @@ def test_formats_are_enforced(format_: str, good: str, bad: str | None) -> None:
         ({"format": "date"}, "x", "must be a valid date"),
         ({"pattern": "^a"}, "b", "must match the pattern ^a"),
         ({"not": {}}, 1, "breaks the rule 'not'"),
+        ({"anyOf": [False]}, "x", "matches none of the alternatives (is not expected here)"),
+        ({"oneOf": [False, {"type": "integer"}]}, "x", "must be of type integer, not string"),
         ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "x", "must be of type integer or null, not string"),
         (
             {"anyOf": [{"type": "integer", "minimum": 5}, {"type": "string", "maxLength": 1}]},
@@ -368,22 +369,6 @@ def test_an_output_that_is_no_schema_raises() -> None:
 
     with pytest.raises(TypeError, match=r"troubled\(\): output must be a JSON Schema dict"):
         McpBlueprint().method(output="text")(troubled)  # type: ignore[call-overload]
-
-
-def calls_during(work: Callable[[], Any]) -> int:
-    """Count the calls of Python functions, which do not depend on the machine."""
-    count = 0
-
-    def profile(frame: Any, event: str, argument: Any) -> None:
-        nonlocal count
-        count += event == "call"
-
-    sys.setprofile(profile)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return count
 
 
 def test_the_work_to_find_doubles_grows_with_the_items_and_not_with_their_square() -> None:

@@ -1,123 +1,68 @@
 """Every message we send in each protocol version obeys the rules of that version.
 
-The rules are those of the versions' JSON Schemas for the messages that we send, in our own words. The official
-conformance suite checks the two newest versions against the originals as well.
+The rules are in `mcp_rules`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import jsonschema
 import pytest
 
 from flask_jsonrpc_mcp import (
     AudioContent,
+    Elicit,
     EmbeddedResource,
     ImageContent,
+    ListRoots,
     McpBlueprint,
+    PromptMessage,
     ResourceLink,
     RpcError,
+    Sample,
     TextContent,
+    current_call,
     mcp_tool,
 )
 from flask_jsonrpc_mcp.mcp.protocol import MODERN, VERSIONS
 
+from .answering import DECLINE, EVERYTHING, Respondent, sampled
 from .conftest import Site, asking, basic, make_auth
-from .mcp_messages import LegacyClient, client_of
+from .mcp_messages import META, LegacyClient, ModernClient, client_of, events
+from .mcp_rules import ERROR, check, check_notification, check_question, record
 
+BLOCKS: list[Any] = [
+    TextContent("x", annotations={"priority": 1}),
+    ImageContent(b"1"),
+    AudioContent(b"2"),
+    ResourceLink("a:b", "c", title="t"),
+    EmbeddedResource("a:b", b"c"),
+    "d",
+]
 
-def record(required: dict[str, Any], optional: dict[str, Any] | None = None) -> dict[str, Any]:
-    """An object with these members and, so that nothing of another version slips in, no others."""
-    properties = {**required, **(optional or {})}
-    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
-
-
-TEXT = {"type": "string"}
-FLAG = {"type": "boolean"}
-OBJECT = {"type": "object"}
-BASE64 = {"type": "string", "pattern": "^[A-Za-z0-9+/]*=*$"}
-ID = {"type": ["string", "integer"]}
-
-
-def implementation() -> dict[str, Any]:
-    return record({"name": TEXT, "version": TEXT})
-
-
-def block(version: str) -> dict[str, Any]:
-    extra = {"annotations": OBJECT, **({"_meta": OBJECT} if version >= "2025-06-18" else {})}
-    contents = {
-        "anyOf": [
-            record({"uri": TEXT, "text": TEXT}, {"mimeType": TEXT}),
-            record({"uri": TEXT, "blob": BASE64}, {"mimeType": TEXT}),
-        ]
-    }
-    kinds = [
-        record({"type": {"const": "text"}, "text": TEXT}, extra),
-        record({"type": {"const": "image"}, "data": BASE64, "mimeType": TEXT}, extra),
-        record({"type": {"const": "resource"}, "resource": contents}, extra),
-    ]
-    if version >= "2025-03-26":
-        kinds.append(record({"type": {"const": "audio"}, "data": BASE64, "mimeType": TEXT}, extra))
-    if version >= "2025-06-18":
-        optional = {"title": TEXT, "description": TEXT, "mimeType": TEXT, "size": {"type": "integer"}, **extra}
-        kinds.append(record({"type": {"const": "resource_link"}, "uri": TEXT, "name": TEXT}, optional))
-    return {"oneOf": kinds}
-
-
-def tool(version: str) -> dict[str, Any]:
-    object_schema = {"type": "object", "properties": {"type": {"const": "object"}}, "required": ["type"]}
-    optional: dict[str, Any] = {"description": TEXT}
-    if version >= "2025-03-26":
-        hints = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
-        optional["annotations"] = record({}, {"title": TEXT, **dict.fromkeys(hints, FLAG)})
-    if version >= "2025-06-18":
-        output = OBJECT if version == MODERN else object_schema
-        optional.update({"title": TEXT, "outputSchema": output, "_meta": OBJECT})
-    return record({"name": TEXT, "inputSchema": object_schema}, optional)
-
-
-def modern_only(version: str, **members: Any) -> dict[str, Any]:
-    return members if version == MODERN else {}
-
-
-def result_rules(version: str) -> dict[str, Any]:
-    """The results of a version, by method."""
-    complete = modern_only(version, resultType={"const": "complete"}, _meta=OBJECT)
-    cached = modern_only(version, ttlMs={"type": "integer", "minimum": 0}, cacheScope={"enum": ["public", "private"]})
-    listed = {"tools": {"type": "array", "items": tool(version)}, **complete, **cached}
-    called = {"content": {"type": "array", "items": block(version)}, "isError": FLAG, **complete}
-    structured = {"structuredContent": True if version == MODERN else OBJECT} if version >= "2025-06-18" else {}
-    rules = {
-        "tools/list": record(listed, {"nextCursor": TEXT}),
-        "tools/call": record(called, structured),
-    }
-    capabilities = record({"tools": record({}), "logging": record({})})
-    if version == MODERN:
-        versions = {"type": "array", "items": TEXT, "minItems": 1}
-        discovered = {"supportedVersions": versions, "capabilities": capabilities, **complete, **cached}
-        rules["server/discover"] = record(discovered, {"instructions": TEXT})
-    else:
-        welcome = {"protocolVersion": {"const": version}, "capabilities": capabilities, "serverInfo": implementation()}
-        rules["initialize"] = record(welcome, {"instructions": TEXT})
-        rules["ping"] = record({})
-    return rules
-
-
-def check(version: str, method: str, message: dict[str, Any]) -> None:
-    outcome = {"result": result_rules(version)[method]} if "result" in message else {"error": ERROR}
-    jsonschema.validate(message, record({"jsonrpc": {"const": "2.0"}, "id": ID, **outcome}))
-
-
-ERROR = record({"code": {"type": "integer"}, "message": TEXT}, {"data": True})
+QUESTIONS = {
+    "form": lambda: current_call.elicit("?", {"a": int, "b": str | None}).action,
+    "page": lambda: current_call.elicit_url("?", "https://p.example").action,
+    "model": lambda: current_call.sample(["a", PromptMessage(AudioContent(b"1"))], system_prompt="b").text,
+    "folders": lambda: len(current_call.roots()),
+    "all": lambda: len(current_call.ask(a=Elicit("?"), b=Sample("?"), c=ListRoots())),
+}
 
 
 @pytest.fixture(scope="module")
-def site() -> Site:
+def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     site = Site(
-        McpBlueprint(auth=make_auth()), SECRET_KEY="key", JSONRPC_MCP_PAGE_SIZE=3, JSONRPC_MCP_INSTRUCTIONS="Try."
+        McpBlueprint(auth=make_auth()),
+        SECRET_KEY="key",
+        JSONRPC_MCP_PAGE_SIZE=3,
+        JSONRPC_MCP_INSTRUCTIONS="Try.",
+        JSONRPC_MCP_MAILBOX=tmp_path_factory.mktemp("mailbox"),
     )
+    _declare_prompts_and_resources(site.rpc)
+    for question, ask in QUESTIONS.items():
+        site.tool(ask, name=question)
 
     @site.rpc.method("typed")
     @mcp_tool(title="Typed", annotations={"readOnlyHint": True, "title": "T", "own": [1]})
@@ -133,13 +78,7 @@ def site() -> Site:
         "null": None,
         "array": [1, "a"],
         "block": TextContent("x", annotations={"priority": 1}),
-        "blocks": [
-            ImageContent(b"1"),
-            AudioContent(b"2"),
-            ResourceLink("a:b", "c"),
-            EmbeddedResource("a:b", b"c"),
-            "d",
-        ],
+        "blocks": BLOCKS,
     }.items():
         site.tool(lambda value=value: value, name=name, params={})
 
@@ -148,7 +87,32 @@ def site() -> Site:
     def words() -> Iterator[str]:
         yield "a"
 
+    @site.rpc.method("report")
+    @mcp_tool
+    def report() -> None:
+        current_call.progress(1, 2, "half")
+        current_call.progress(2.5)
+        current_call.log("info", {"a": [1]}, "part")
+        current_call.log("error", "text")
+
     return site
+
+
+def _declare_prompts_and_resources(rpc: McpBlueprint) -> None:
+    @rpc.prompt("blocks", title="Blocks")
+    def blocks(a: Annotated[int, "A number", {"title": "A"}], b: Literal["x", "y"] = "x") -> list[Any]:
+        """Say everything."""
+        return [PromptMessage(block, "assistant") for block in BLOCKS]
+
+    rpc.add_prompt("text", lambda: "said")
+    rpc.add_prompt("ask", lambda: current_call.elicit("?").action)
+    rpc.completer("blocks", "a")(lambda value: [str(number) for number in range(200)])
+    audience = {"audience": ["user"], "priority": 0.5}
+    rpc.add_resource("a://text", lambda: "x", name="x", title="X", mime_type="text/x", annotations=audience, max_age=5)
+    rpc.add_resource("a://bytes", lambda: b"x", name="x")
+    rpc.add_resource("a://ask", lambda: current_call.elicit("?").action, name="x")
+    rpc.add_resource("a://several", lambda: [EmbeddedResource("a:b", b"c"), EmbeddedResource("a:c", "d")], name="x")
+    rpc.add_resource("b://{n}", lambda n: None if n == "0" else {"n": n}, name="y", title="Y", mime_type="a/b")
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -158,21 +122,87 @@ def test_every_message_obeys_its_version(site: Site, version: str) -> None:
     check(version, "initialize" if isinstance(client, LegacyClient) else "server/discover", opening.get_json())
     if isinstance(client, LegacyClient):
         check(version, "ping", client.post("ping").get_json())
-    names, cursor = [], None
-    while True:
-        page = (client.list() if cursor is None else client.list(cursor=cursor)).get_json()
-        check(version, "tools/list", page)
-        names += [listed["name"] for listed in page["result"]["tools"]]
-        cursor = page["result"].get("nextCursor")
-        if cursor is None:
-            break
-    assert len(names) == 8
+    names = [listed["name"] for listed in all_of(client, "tools/list", "tools")]
+    assert len(names) == 14
     for name in [*names, "absent"]:
         check(version, "tools/call", client.call(name).get_json())
     for arguments in ({"a": 1}, {"a": -1}, {"a": "x"}):
         check(version, "tools/call", client.call("typed", arguments).get_json())
     for failure in (client.list(cursor="!"), client.post("nope", {})):
         check(version, "tools/list", failure.get_json())
+
+
+def all_of(client: ModernClient | LegacyClient, method: str, member: str) -> list[Any]:
+    """What a list has on all of its pages, each of which is checked."""
+    listed: list[Any] = []
+    params: dict[str, Any] = {}
+    while True:
+        page = client.post(method, params).get_json()
+        check(client.version, method, page)
+        listed += page["result"][member]
+        if "nextCursor" not in page["result"]:
+            return listed
+        params = {"cursor": page["result"]["nextCursor"]}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_prompts_and_resources_obey_their_version(site: Site, version: str) -> None:
+    client = client_of(version, site.client)
+    prompts = [prompt["name"] for prompt in all_of(client, "prompts/list", "prompts")]
+    for name in [*prompts, "absent"]:
+        for arguments in ({}, {"a": "1"}, {"a": "x"}):
+            check(version, "prompts/get", client.post("prompts/get", {"name": name, "arguments": arguments}).get_json())
+    uris = [resource["uri"] for resource in all_of(client, "resources/list", "resources")]
+    assert len(all_of(client, "resources/templates/list", "resourceTemplates")) == 1
+    assert (len(prompts), len(uris)) == (3, 4)
+    for uri in [*uris, "b://1", "b://0", "absent://1"]:
+        check(version, "resources/read", client.post("resources/read", {"uri": uri}).get_json())
+    for ref in (
+        {"type": "ref/prompt", "name": "blocks"},
+        {"type": "ref/prompt", "name": "absent"},
+        {"type": "ref/resource", "uri": "b://{n}"},
+    ):
+        for name in ("a", "b", "n"):
+            params = {"ref": ref, "argument": {"name": name, "value": ""}}
+            check(version, "completion/complete", client.post("completion/complete", params).get_json())
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_notifications_obey_their_version(site: Site, version: str) -> None:
+    client = client_of(version, site.client)
+    meta = {"progressToken": "token"}
+    if isinstance(client, LegacyClient):
+        assert client.post("logging/setLevel", {"level": "debug"}).get_json()["result"] == {}
+    else:
+        meta[META + "logLevel"] = "debug"
+    *notifications, reply = events(client.post("tools/call", {"name": "report", "arguments": {}, "_meta": meta}))
+    assert len(notifications) == 4
+    for notification in notifications:
+        check_notification(version, notification)
+    check(version, "tools/call", reply)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_questions_obey_their_version(site: Site, version: str) -> None:
+    client = client_of(version, site.client, capabilities=EVERYTHING)
+    for name in QUESTIONS:
+        asked = Respondent(client, answer_anything)
+        check(version, "tools/call", asked.post("tools/call", {"name": name, "arguments": {}}))
+        assert asked.asked or version < "2025-11-25"
+        for question in asked.asked:
+            check_question(version, question)
+        if version == MODERN:
+            check(version, "tools/call", client.call(name).get_json())
+    for method, params in (("prompts/get", {"name": "ask"}), ("resources/read", {"uri": "a://ask"})):
+        check(version, method, Respondent(client, answer_anything).post(method, params))
+        if version == MODERN:
+            check(version, method, client.post(method, params).get_json())
+
+
+def answer_anything(question: dict[str, Any]) -> Any:
+    if question["method"] == "roots/list":
+        return {"roots": []}
+    return sampled("yes") if question["method"] == "sampling/createMessage" else DECLINE
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -195,6 +225,23 @@ def test_the_rules_refuse_what_belongs_to_another_version() -> None:
         ("2025-11-25", {**called, "structuredContent": [1]}),
         ("2025-03-26", {**called, "structuredContent": {}}),
         ("2024-11-05", {**called, "content": [{"type": "audio", "data": "", "mimeType": "a/b"}]}),
+        ("2025-11-25", {"resultType": "input_required", "inputRequests": {}, "requestState": ""}),
     ):
         with pytest.raises(jsonschema.ValidationError):
             check(version, "tools/call", {"jsonrpc": "2.0", "id": 1, "result": result})
+    others: list[tuple[str, str, Any]] = [
+        ("2025-03-26", "prompts/list", {"prompts": [{"name": "a", "title": "b"}]}),
+        ("2025-11-25", "prompts/list", {"prompts": [{"name": "a", "arguments": [{"name": "b", "type": "string"}]}]}),
+        ("2025-03-26", "resources/list", {"resources": [{"uri": "a", "name": "b", "title": "c"}]}),
+        ("2025-11-25", "resources/list", {"resources": [{"uri": "a"}]}),
+        ("2025-11-25", "resources/read", {"contents": [], "ttlMs": 0}),
+        (MODERN, "resources/read", {"contents": []}),
+        ("2025-11-25", "completion/complete", {"completion": {"values": ["a"] * 101, "total": 1, "hasMore": False}}),
+    ]
+    for version, method, other in others:
+        with pytest.raises(jsonschema.ValidationError):
+            check(version, method, {"jsonrpc": "2.0", "id": 1, "result": other})
+    page = {"method": "elicitation/create", "params": {"mode": "url", "message": "a", "url": "b"}}
+    check_question(MODERN, page)
+    with pytest.raises(jsonschema.ValidationError):
+        check_question("2025-11-25", page)

@@ -224,6 +224,11 @@ def test_access_must_be_a_list_of_permissions(access: Any) -> None:
         McpBlueprint().add_method("f", func, access=access)
 
 
+def test_validate_output_must_be_true_or_false() -> None:
+    with pytest.raises(TypeError, match=r"func\(\): validate_output must be True or False, not 'no'"):
+        McpBlueprint().add_method("f", func, validate_output="no")  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("age", [-1, "60", True, 1.5])
 def test_max_age_must_be_whole_seconds(age: Any) -> None:
     with pytest.raises(ValueError, match=r"func\(\): max_age must be a number of whole seconds"):

@@ -17,11 +17,13 @@ import pytest
 from .servers import ROOT
 
 PACKAGE = "flask_jsonrpc_mcp"
+PLUGIN = "pytest_flask_jsonrpc_mcp.py"
 
 
 def files_of_the_package() -> set[str]:
     modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / PACKAGE).rglob("*.py")}
-    return {*modules, f"{PACKAGE}/py.typed"}
+    page = {path.relative_to(ROOT).as_posix() for path in (ROOT / PACKAGE / "explorer").iterdir()}
+    return {*modules, *page, f"{PACKAGE}/py.typed", PLUGIN}
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +73,7 @@ def test_the_package_works_without_its_extras(wheel: Path, tmp_path: Path) -> No
     """What is not installed is hidden here; an async method must say at import what it needs."""
     script = f"""
 import sys
-sys.modules.update(dict.fromkeys(["asgiref", "gunicorn", "sqlalchemy"]))
+sys.modules.update(dict.fromkeys(["asgiref", "gunicorn", "jsonschema_rs", "orjson", "sqlalchemy"]))
 
 import {PACKAGE}
 print({PACKAGE}.__file__)

@@ -139,6 +139,25 @@ def test_make_test_works_on_a_fresh_clone_and_again(clone: Path) -> None:
         assert " passed" in result.stdout
 
 
+def test_the_commands_of_the_sample_site_work(tmp_path: Path) -> None:
+    env = {**os.environ, "DATABASE_URL": f"sqlite:///{tmp_path / 'site.sqlite3'}", "SECRET_KEY": "key"}
+    env["PATH"] = f"{Path(sys.executable).parent}:{env['PATH']}"
+    subprocess.run([sys.executable, "-m", "sample_app.seed"], cwd=ROOT, env=env, check=True, capture_output=True)
+    commands = [
+        line for block in BLOCKS for line in block.text.splitlines() if line.startswith("flask --app sample_app")
+    ]
+    assert len(commands) >= 10
+    for command in commands:
+        ran = subprocess.run(["bash", "-c", command], cwd=ROOT, env=env, capture_output=True, text=True)
+        assert ran.returncode == 0, command + ran.stderr
+
+
+def test_the_pictures_show_what_the_commands_print() -> None:
+    command = [sys.executable, "docs/pictures/draw.py", "--check"]
+    checked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stderr
+
+
 def test_make_help_lists_the_targets(clone: Path) -> None:
     result = subprocess.run(["make"], cwd=clone, capture_output=True, text=True, check=True)
     for target in ("serve", "test", "lint", "format", "typecheck", "clean"):

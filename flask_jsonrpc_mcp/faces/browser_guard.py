@@ -6,13 +6,12 @@ check of ``Host``. A page of another site sends its ``Origin``, and the browser 
 
 from __future__ import annotations
 
-import ipaddress
-
-from flask import Response, current_app, request
+from flask import Request, Response
 from werkzeug.sansio.utils import host_is_trusted
 
 from ..errors import Forbidden
-from ..origins import read_origin
+from ..origins import is_loopback, read_origin
+from ..serving import header, this_app, this_request
 from ..settings import PREFIX, setting
 
 EXPOSED_HEADERS = ("Mcp-Session-Id", "WWW-Authenticate", "ETag", "Retry-After")
@@ -24,21 +23,23 @@ def check_browser() -> None:
 
     :raises Forbidden: naming the setting that would let them in.
     """
-    _check_host()
-    origin = request.headers.get("Origin")
-    if origin is not None and not _is_own_origin(origin) and not _is_allowed_origin(origin):
+    request = this_request()
+    _check_host(request)
+    origin = header("Origin")
+    if origin is not None and not _is_own_origin(origin, request) and not _is_allowed_origin(origin):
         raise Forbidden(f"Origin not allowed: add it to {PREFIX}ALLOWED_ORIGINS to let its pages in")
 
 
 def permit_origin(response: Response) -> None:
     """Let pages of the allowed origins read an answer, and send what MCP clients send. Nobody else is told anything."""
-    origin = request.headers.get("Origin")
+    request = this_request()
+    origin = header("Origin")
     if origin is None or not _is_allowed_origin(origin):
         return
     response.headers["Access-Control-Allow-Origin"] = origin
     response.headers["Access-Control-Expose-Headers"] = ", ".join(EXPOSED_HEADERS)
     response.vary.add("Origin")
-    asked = request.headers.get("Access-Control-Request-Headers")
+    asked = header("Access-Control-Request-Headers")
     if request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers:
         response.headers["Access-Control-Allow-Methods"] = response.headers.get("Allow", "")
         response.headers["Access-Control-Max-Age"] = "600"
@@ -53,34 +54,23 @@ def host_name(host: str) -> str:
     return name.strip("[]") if colon and port.isdigit() else host.strip("[]")
 
 
-def _check_host() -> None:
+def _check_host(request: Request) -> None:
     trusted = setting("ALLOWED_HOSTS")
-    if not trusted and current_app.config["TRUSTED_HOSTS"]:
+    if not trusted and this_app().config["TRUSTED_HOSTS"]:
         return  # Flask has looked already
     if trusted:
         if not host_is_trusted(request.host, trusted):
             raise Forbidden(f"Host not allowed: add it to {PREFIX}ALLOWED_HOSTS if this is a name of this server")
         return
     behind_proxy = "werkzeug.proxy_fix.orig" in request.environ
-    if not behind_proxy and _is_loopback(request.remote_addr or "") and not _is_loopback(host_name(request.host)):
+    if not behind_proxy and is_loopback(request.remote_addr or "") and not is_loopback(host_name(request.host)):
         raise Forbidden(
             "Host not allowed: a request from this machine must name it as localhost."
             f" Behind a proxy, use werkzeug's ProxyFix or list the names of the site in {PREFIX}ALLOWED_HOSTS"
         )
 
 
-def _is_loopback(name: str) -> bool:
-    if name.lower() == "localhost" or name.lower().endswith(".localhost"):
-        return True
-    try:
-        address = ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    # A socket for both kinds of addresses shows an IPv4 peer as ::ffff:127.0.0.1.
-    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
-
-
-def _is_own_origin(origin: str) -> bool:
+def _is_own_origin(origin: str, request: Request) -> bool:
     parts = read_origin(origin)
     return parts is not None and parts == read_origin(f"{request.scheme}://{request.host}")
 

@@ -6,11 +6,11 @@ from collections.abc import Collection
 from typing import Any
 from urllib.parse import parse_qs
 
-from flask import request
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from .. import strict_json
 from ..errors import BodyTooLarge, InvalidRequest, MissingParameter, ParseError, UnreadableBody, UnsupportedMediaType
+from ..serving import this_request
 from ..settings import MAX_BODY, setting
 
 
@@ -23,6 +23,7 @@ def read_json_body(mimetypes: Collection[str] = ("application/json",)) -> Any:
     :raises UnreadableBody: when the HTTP server cannot read it.
     :raises ParseError: when it is not strict JSON.
     """
+    request = this_request()
     if request.mimetype not in mimetypes:
         raise UnsupportedMediaType()
     limit = request.max_content_length or MAX_BODY
@@ -48,7 +49,7 @@ def read_query() -> dict[str, list[str]]:
     """
     try:
         # Not request.args, which fails on bytes that are no UTF-8, or puts a replacement character in their place.
-        return parse_qs(request.query_string.decode("ascii"), keep_blank_values=True, errors="strict")
+        return parse_qs(this_request().query_string.decode("ascii"), keep_blank_values=True, errors="strict")
     except ValueError as error:
         raise InvalidRequest("The query string must be UTF-8 and percent-encoded") from error
 

@@ -18,9 +18,8 @@ JSON = "application/json"
 
 def json_response(value: Any, status: int = 200, *, mimetype: str = JSON) -> Response:
     """Answer with a plain value, or with JSON already spelled, not to be stored by anyone."""
-    response = Response(value if isinstance(value, bytes) else write(value), status, mimetype=mimetype)
-    response.headers["Cache-Control"] = "no-store"
-    return response
+    body = value if isinstance(value, bytes) else write(value)
+    return Response(body, status, {"Cache-Control": "no-store"}, mimetype=mimetype)
 
 
 def error_response(value: Any, error: RpcError, status: int) -> Response:

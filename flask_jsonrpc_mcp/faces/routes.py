@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from flask import Response, request
+from flask import Response
 
 from ..access import Caller
 from ..calls import log_unexpected, new_id
 from ..core import Core
 from ..errors import RpcError, ServerFault, VerbNotAllowed
+from ..serving import this_request
 from .browser_guard import check_browser, permit_origin
 from .responses import no_content
 
@@ -71,7 +72,8 @@ class Route:
         return response
 
     def _serve(self, core: Core, variables: Mapping[str, Any]) -> Response:
-        verb = "GET" if request.method == "HEAD" else request.method
+        method = this_request().method
+        verb = "GET" if method == "HEAD" else method
         serve = self.views.get(verb) or self.views.get(ANY_VERB)
         if serve is not None:
             return serve(core, Caller() if self.open else core.admit(), **variables)

@@ -12,16 +12,17 @@ import secrets
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from flask import current_app
 from itsdangerous import BadData
 
 from ..envelope import Request
 from ..errors import MalformedParams, RpcError
 from ..mailbox import answer_timeout
 from ..questions import Answers, InputNeeded, Question
+from ..serving import this_app
 from . import protocol
 from .session import Session
 from .signing import signer
+from .spelling import downgrade_block
 
 MAX_ROUNDS = 20
 """How often one request of an older client may ask before we take it that its answers will never do."""
@@ -40,6 +41,8 @@ def spell_question(question: Question, version: str) -> dict[str, Any]:
             del params["mode"]  # there was nothing else to tell it from
         else:
             params["elicitationId"] = secrets.token_hex(16)
+    for message in params.get("messages", ()):
+        message["content"] = downgrade_block(message["content"], version)
     return {"method": question.method, "params": params} if params else {"method": question.method}
 
 
@@ -48,7 +51,7 @@ def input_required(session: Session, request: Request, needed: InputNeeded) -> d
 
     :raises RpcError: when the app has no key to sign with.
     """
-    if not current_app.secret_key:
+    if not this_app().secret_key:
         raise RpcError("This server cannot ask: its SECRET_KEY is not set")
     asked = {key: question.digest for key, question in needed.questions.items()}
     state = [_digest(request), session.caller.principal, session.audience, asked, dict(session.answers.given)]

@@ -11,6 +11,7 @@ from ..errors import MalformedParams, MethodNotFound, UnknownPrompt, UnknownReso
 from ..methods import Method
 from .listing import text_in
 from .session import Session
+from .spelling import inline_references
 
 MAX_SUGGESTIONS = 100
 
@@ -23,10 +24,10 @@ def complete(session: Session, params: Mapping[str, Any]) -> dict[str, Any]:
     if name not in completed.params.schema["properties"]:
         raise MalformedParams(f"there is no argument {name!r} to complete")
     completer, others = name_of(completed.name, name), _others(params)
-    if session.core.completer_registry.get(completer) is None:
-        suggestions = _choices(completed.params.schema["properties"][name], typed)
-    else:
+    if _is_visible(session, completer):
         suggestions = session.core.dispatcher.invoke(session.call(COMPLETION, completer, (typed, others))).value
+    else:
+        suggestions = _choices(inline_references(completed.params.schema)["properties"][name], typed)
     shown = suggestions[:MAX_SUGGESTIONS]
     return {"completion": {"values": shown, "total": len(suggestions), "hasMore": len(shown) < len(suggestions)}}
 
@@ -46,6 +47,14 @@ def _completed(session: Session, ref: Mapping[str, Any]) -> Method:
             raise UnknownResource(uri, sign_in=sign_in)
         return resource
     raise MalformedParams("params.ref.type must be ref/prompt or ref/resource")
+
+
+def _is_visible(session: Session, completer: str) -> bool:
+    try:
+        session.core.completers.find(completer, session.caller)
+    except MethodNotFound:
+        return False
+    return True
 
 
 def _others(params: Mapping[str, Any]) -> dict[str, str]:

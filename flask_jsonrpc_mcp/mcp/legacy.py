@@ -30,7 +30,7 @@ def agree(request: Request) -> Agreement:
         raise MalformedParams("initialize needs params.capabilities and params.clientInfo")
     wanted = params["protocolVersion"]
     version = wanted if wanted in protocol.LEGACY else protocol.LEGACY[0]
-    return Agreement(version, features_of(params["capabilities"]))
+    return Agreement(version, features_of(params["capabilities"], version))
 
 
 def welcome(core: Core, agreement: Agreement) -> dict[str, Any]:

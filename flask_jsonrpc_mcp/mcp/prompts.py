@@ -24,9 +24,10 @@ def get_prompt(session: Session, params: Mapping[str, Any]) -> dict[str, Any]:
     """
     name = text_in(params, "name")
     try:
-        messages = session.core.dispatcher.invoke(session.call(PROMPT, name, arguments_in(params))).value
-        description = session.core.prompts.find(name, session.caller).description
+        said = session.core.dispatcher.invoke(session.call(PROMPT, name, arguments_in(params))).value
     except MethodNotFound as error:
         raise UnknownPrompt(name, sign_in=session.caller.may_sign_in) from error
-    shown = [{**message, "content": downgrade_block(message["content"], session.version)} for message in messages]
-    return {"description": description, "messages": shown}
+    messages = [
+        {**message, "content": downgrade_block(message["content"], session.version)} for message in said["messages"]
+    ]
+    return {**said, "messages": messages}

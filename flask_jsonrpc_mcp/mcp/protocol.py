@@ -13,6 +13,9 @@ WITH_BATCHES = "2025-03-26"
 
 VERSIONS = (MODERN, *LEGACY)
 
+DISCOVER = "server/discover"
+"""What a modern client may ask first, and no other client asks."""
+
 # The keys of `_meta` that a modern request carries, the one of a modern result, and that of a subscription's messages.
 PROTOCOL_VERSION = "io.modelcontextprotocol/protocolVersion"
 CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
@@ -26,6 +29,11 @@ PROGRESS_TOKEN = "progressToken"  # noqa: S105 (a name, and no secret)
 
 def has_structured_content(version: str) -> bool:
     """Titles, output schemas and structured results came with 2025-06-18, and so did ``_meta`` on tools."""
+    return version >= "2025-06-18"
+
+
+def has_elicitation(version: str) -> bool:
+    """Asking a person to fill in a form came with 2025-06-18."""
     return version >= "2025-06-18"
 
 

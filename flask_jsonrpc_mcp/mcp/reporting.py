@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..calls import LOG_LEVELS
@@ -14,14 +14,18 @@ from . import protocol
 class Reporter:
     """Sends notifications about one request, however often its method runs.
 
-    :param token: What the client wants progress to be labelled with; anything but a text or a number means that it
-        wants none.
+    :param meta: What the client sent beside its request: with a token, it wants to hear of progress.
     :param log_level: The least level it wants to see; ``None`` for nothing.
     """
 
     def __init__(
-        self, send: Callable[[dict[str, Any]], None], version: str, token: Any, log_level: Callable[[], str | None]
+        self,
+        send: Callable[[dict[str, Any]], None],
+        version: str,
+        meta: Mapping[str, Any],
+        log_level: Callable[[], str | None],
     ) -> None:
+        token = meta.get(protocol.PROGRESS_TOKEN)
         self._send = send
         self._version = version
         self._token = token if is_progress_token(token) else None

@@ -33,9 +33,11 @@ def read_resource(session: Session, params: Mapping[str, Any]) -> dict[str, Any]
     """
     uri = text_in(params, "uri")
     try:
-        return {"contents": session.core.dispatcher.invoke(session.call(RESOURCE, uri, {})).value}
+        result = session.core.dispatcher.invoke(session.call(RESOURCE, uri, {}))
     except MethodNotFound as error:
         raise _unknown(session, uri) from error
+    contents = {"contents": result.value}
+    return {**contents, "ttlMs": result.max_age * 1000} if session.version == protocol.MODERN else contents
 
 
 def visible_resource(session: Session, params: Mapping[str, Any]) -> Resource:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ..access import Caller
-from ..calls import Call, Cancellation, Listener
+from ..calls import COMPLETION, Call, Cancellation, Listener
 from ..core import Core
 from ..questions import NO_ANSWERS, Answers
 
@@ -61,13 +61,15 @@ class Session:
 
     def call(self, kind: str, name: str, arguments: Any) -> Call:
         """Make the call of a method."""
+        # A completion is wanted at once, for every letter typed; in no version can a question be the answer to it.
+        capabilities = frozenset() if kind == COMPLETION else self.capabilities
         return Call(
             name,
             arguments,
             self.caller,
             FACE,
             kind,
-            capabilities=self.capabilities,
+            capabilities=capabilities,
             answers=self.answers,
             listener=self.listener,
             cancellation=self.cancellation,

@@ -12,12 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from flask import current_app
 from itsdangerous import BadData
 
 from ..access import Caller
 from ..errors import SessionNotFound
+from ..serving import this_app
 from ..settings import setting
+from . import protocol
 from .signing import signer
 
 _SALT = "flask-jsonrpc-mcp.session"
@@ -34,11 +35,11 @@ class Agreement:
 
 def are_possible() -> bool:
     """Tell whether the app can sign. Without a key, clients are served without sessions, as the protocol allows."""
-    if current_app.secret_key:
+    if this_app().secret_key:
         return True
-    if _WARNED not in current_app.extensions:
-        current_app.extensions[_WARNED] = True
-        current_app.logger.warning(
+    if _WARNED not in this_app().extensions:
+        this_app().extensions[_WARNED] = True
+        this_app().logger.warning(
             "SECRET_KEY is not set, so MCP clients from before 2026-07-28 are served without sessions and tools cannot"
             " know what these clients can do; set it, the same for all workers"
         )
@@ -69,14 +70,14 @@ def read(token: str, caller: Caller, audience: str) -> Agreement:
     return Agreement(version, frozenset(capabilities))
 
 
-def features_of(capabilities: Mapping[str, Any]) -> frozenset[str]:
+def features_of(capabilities: Mapping[str, Any], version: str) -> frozenset[str]:
     """Read what a client can do; only what we know of, so that nobody can make a session's id as long as they like."""
     features = {name for name in ("roots", "sampling") if isinstance(capabilities.get(name), Mapping)}
     elicitation = capabilities.get("elicitation")
-    if isinstance(elicitation, Mapping):
+    if isinstance(elicitation, Mapping) and protocol.has_elicitation(version):
         # Forms came first: a client that says nothing more can show those.
         if "form" in elicitation or "url" not in elicitation:
             features.add("elicitation")
-        if "url" in elicitation:
+        if "url" in elicitation and protocol.has_url_elicitation(version):
             features.add("elicitation.url")
     return frozenset(features)

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from flask import current_app
+import functools
+
 from itsdangerous import URLSafeTimedSerializer
+
+from ..serving import this_app
 
 
 def signer(salt: str) -> URLSafeTimedSerializer:
-    """Make what signs and checks things of one kind."""
+    """Find what signs and checks things of one kind."""
+    app = this_app()
     # The newest key last: it signs, and the others are still believed.
-    keys = [*(current_app.config.get("SECRET_KEY_FALLBACKS") or []), current_app.secret_key]
-    return URLSafeTimedSerializer(keys, salt=salt)
+    return _signer(salt, (*(app.config.get("SECRET_KEY_FALLBACKS") or ()), app.secret_key))
+
+
+@functools.lru_cache(maxsize=32)
+def _signer(salt: str, keys: tuple[str | bytes | None, ...]) -> URLSafeTimedSerializer:
+    return URLSafeTimedSerializer(list(keys), salt=salt)  # type: ignore[arg-type]

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from ..calls import Result
 from ..declarations import HINTS
 from ..errors import InvalidParams, RpcError
-from ..methods import Method
 from ..prompts import Prompt
 from ..registry import alias_of
 from ..resources import Resource
@@ -31,7 +30,28 @@ _DEFINITIONS = "#/$defs/"
 _NOTES = ("title", "description", "default", "examples", "deprecated")
 
 
-def spell_tool(method: Method, version: str, name_style: str | None = None) -> dict[str, Any]:
+class HasSchema(Protocol):
+    @property
+    def schema(self) -> Mapping[str, Any]: ...
+
+
+class Described(Protocol):
+    """What can be listed as a tool: a method of ours, or one of another site."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def descriptor(self) -> dict[str, Any]: ...
+
+    @property
+    def params(self) -> HasSchema: ...
+
+    @property
+    def output(self) -> HasSchema | None: ...
+
+
+def spell_tool(method: Described, version: str, name_style: str | None = None) -> dict[str, Any]:
     """Describe a tool to a client of a version."""
     described = dict(method.descriptor)
     if name_style == NO_DOTS:
@@ -42,7 +62,8 @@ def spell_tool(method: Method, version: str, name_style: str | None = None) -> d
         described.pop("title", None)
     elif method.output is not None:
         schema = inline_references(method.output.schema)
-        if not wraps(method, version):
+        # Before 2026-07-28 there were only objects: anything else goes inside of one.
+        if version == protocol.MODERN or _is_of_objects(schema):
             described["outputSchema"] = schema
         elif can_be_wrapped(schema):
             described["outputSchema"] = wrap_schema(schema)
@@ -69,7 +90,7 @@ def spell_resource(resource: Resource, version: str) -> dict[str, Any]:
     return resource.descriptor if protocol.has_structured_content(version) else _without(resource.descriptor, "title")
 
 
-def spell_result(method: Method, result: Result, version: str) -> dict[str, Any]:
+def spell_result(result: Result, version: str) -> dict[str, Any]:
     """Spell what a tool returned: as structured content, and as content that a model reads."""
     spelled: dict[str, Any] = {}
     if result.content is not None:
@@ -78,9 +99,9 @@ def spell_result(method: Method, result: Result, version: str) -> dict[str, Any]
         spelled["content"] = [{"type": "text", "text": as_text(result.value)}]
     has_value = result.content is None or result.value is not None
     if has_value and protocol.has_structured_content(version):
-        wrapped = wraps(method, version) if method.output is not None else not isinstance(result.value, dict)
-        old = version != protocol.MODERN
-        spelled["structuredContent"] = {"result": result.value} if wrapped and old else result.value
+        is_object = isinstance(result.value, dict) if result.schema is None else _is_of_objects(result.schema)
+        wrapped = not is_object and version != protocol.MODERN
+        spelled["structuredContent"] = {"result": result.value} if wrapped else result.value
     spelled["isError"] = False
     if result.meta is not None:
         spelled["_meta"] = dict(result.meta)
@@ -99,11 +120,6 @@ def split_annotations(annotations: Mapping[str, Any]) -> tuple[dict[str, Any], d
     """Tell the annotations that MCP knows from those that are an app's own."""
     known = {name: value for name, value in annotations.items() if name in HINTS or name == "title"}
     return known, {name: value for name, value in annotations.items() if name not in known}
-
-
-def wraps(method: Method, version: str) -> bool:
-    """Tell whether a version before 2026-07-28, which knows only objects, gets the result inside of one."""
-    return version != protocol.MODERN and method.output is not None and method.output.schema.get("type") != "object"
 
 
 def can_be_wrapped(schema: Any) -> bool:
@@ -152,6 +168,10 @@ def downgrade_block(block: dict[str, Any], version: str) -> dict[str, Any]:
 def as_text(value: Any) -> str:
     """Show a value as text: a string as it is, anything else as JSON."""
     return value if isinstance(value, str) else write(value).decode("utf-8")
+
+
+def _is_of_objects(schema: Mapping[str, Any]) -> bool:
+    return schema.get("type") == "object"
 
 
 def _without(described: Mapping[str, Any], member: str) -> dict[str, Any]:

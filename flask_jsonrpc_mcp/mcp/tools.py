@@ -44,8 +44,7 @@ def call_tool(session: Session, params: Mapping[str, Any]) -> dict[str, Any]:
         raise UnknownTool(params["name"], sign_in=session.caller.may_sign_in) from error
     except RpcError as error:
         return spell_failure(error)
-    tool = session.core.catalogue.find(call.name, session.caller)
-    return spell_result(tool, result, session.version)
+    return spell_result(result, session.version)
 
 
 def _known_name(session: Session, params: Mapping[str, Any]) -> str:

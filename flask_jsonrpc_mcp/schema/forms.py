@@ -11,12 +11,13 @@ from typing import Any
 
 from ..errors import InvalidParams, Problem
 from ..strict_json import to_plain
+from .formats import DECIMAL
 from .hints import HintConverter
 from .loading import Load, as_it_is
 from .marshmallow_fields import as_schema, loader_of, to_json_schema
 from .records import Member
 from .shape import Shape
-from .validator import compile_validator
+from .validator import check_schema
 
 FORMATS = ("email", "uri", "date", "date-time")
 """The formats that clients know; others are enforced, but not shown."""
@@ -32,22 +33,26 @@ class Form:
     :param shown: The schema as clients see it.
     :param shape: What an answer must fit.
     :param load: From an answer that fits to the value that the method wants.
+    :param blank: What the method wants as ``None`` when it was left out.
     """
 
     shown: dict[str, Any]
     shape: Shape
     load: Load
+    blank: tuple[str, ...] = ()
 
     def read(self, content: Mapping[str, Any]) -> Any:
-        """Take what a person has filled in; what was not asked for is left out.
+        """Take what a person has filled in; what was not asked for is left out, and so is null: nothing was filled in.
 
         :raises InvalidParams: listing what is wrong with it.
         """
-        asked = {name: value for name, value in content.items() if name in self.shown["properties"]}
+        properties = self.shown["properties"]
+        asked = {name: value for name, value in content.items() if name in properties and value is not None}
         problems: list[Problem] = self.shape.problems(asked)
         if problems:
             raise InvalidParams(problems)
-        return self.load(asked)
+        filled = {name: asked.get(name) for name in properties if name in asked or name in self.blank}
+        return self.load(filled)
 
 
 def compile_form(spec: Any) -> Form:
@@ -59,10 +64,10 @@ def compile_form(spec: Any) -> Form:
     schema = as_schema(spec)
     if schema is not None:
         return _form(to_json_schema(schema), loader_of(schema))
-    if isinstance(spec, Mapping) and isinstance(spec.get("properties"), Mapping):
+    if isinstance(spec, Mapping) and (spec.get("type") == "object" or isinstance(spec.get("properties"), Mapping)):
         plain = to_plain(spec)
-        compile_validator(plain)
-        return _form({"type": "object", **plain}, as_it_is)
+        check_schema(plain)
+        return _form({"type": "object", "properties": {}, **plain}, as_it_is)
     converter = HintConverter()
     if isinstance(spec, Mapping):
         converted = converter.members([Member(name, hint) for name, hint in spec.items()])
@@ -72,30 +77,50 @@ def compile_form(spec: Any) -> Form:
 
 
 def _form(schema: dict[str, Any], load: Load) -> Form:
-    properties, required = {}, list(schema.get("required", ()))
     if schema.get("type") != "object" or "$defs" in schema:
         raise TypeError("a form is an object of simple values; use a dict of hints, a dataclass or a flat schema")
-    for name, rules in schema["properties"].items():
-        rules, optional = _without_null(rules)
+    properties: dict[str, dict[str, Any]] = {}
+    required: list[str] = []
+    blank: list[str] = []
+    for name, declared in schema["properties"].items():
+        rules, may_be_null = _simplified(declared)
         _check_simple(name, rules)
         properties[name] = rules
-        if optional and name in required:
-            required.remove(name)
+        if name in schema.get("required", ()):
+            # A value that may be null is, in a form, one that may be left out.
+            (blank if may_be_null else required).append(name)
+    for name in schema.get("required", ()):
+        if name not in properties:
+            raise ValueError(f"{name!r} is required, but is none of the properties")
     enforced: dict[str, Any] = {"type": "object", "properties": properties}
     if required:
         enforced["required"] = required
     shown = {**enforced, "properties": {name: _shown(rules) for name, rules in properties.items()}}
-    return Form(shown, Shape(enforced, compile_validator(enforced, ours=True)), load)
+    return Form(shown, Shape(enforced), load, tuple(blank))
 
 
-def _without_null(rules: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """A value that may be null is, in a form, one that may be left out."""
-    choices = rules.get("anyOf", [])
+def _simplified(rules: Any) -> tuple[dict[str, Any], bool]:
+    """Spell the rules of a value as forms do, and tell whether it may be null."""
+    if not isinstance(rules, dict):
+        return {}, False
+    choices, kinds = rules.get("anyOf", []), rules.get("type")
+    rest = {key: value for key, value in rules.items() if key not in ("anyOf", "type")}
+    if choices == DECIMAL["anyOf"]:
+        default = {"default": float(rest["default"])} if isinstance(rest.get("default"), str) else {}
+        return {"type": "number", **rest, **default}, False
     if len(choices) == 2 and _NULL in choices:
         [choice] = [choice for choice in choices if choice != _NULL]
-        notes = {key: value for key, value in rules.items() if key != "anyOf" and value is not None}
-        return {**choice, **notes}, True
+        return {**_simplified(choice)[0], **_without_null_default(rest)}, True
+    if isinstance(kinds, list) and len(kinds) == 2 and "null" in kinds:
+        [kind] = [kind for kind in kinds if kind != "null"]
+        return {"type": kind, **_without_null_default(rest)}, True
+    if kinds is None and all(isinstance(choice, str) for choice in rules.get("enum", [None])):
+        return {"type": "string", **rest}, False
     return rules, False
+
+
+def _without_null_default(rules: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in rules.items() if key != "default" or value is not None}
 
 
 def _check_simple(name: str, rules: dict[str, Any]) -> None:

@@ -32,7 +32,7 @@ from . import formats
 from .definitions import Definitions, described, nullable, object_schema
 from .loading import Converted, Load, as_it_is, load_at, load_members, optional
 from .records import NO_DEFAULT, Member, dataclass_members, is_typed_dict, qualifier_of, typed_dict_members
-from .validator import compile_validator
+from .validator import check_schema, compile_validator
 
 ARRAYS = (list, Sequence, MutableSequence, Collection, tuple)
 OBJECTS = (dict, Mapping, MutableMapping)
@@ -150,7 +150,7 @@ class HintConverter:
         del schema["default"]
 
     def _validator(self, schema: dict[str, Any]) -> Validator:
-        return compile_validator(self.definitions.attach(schema), ours=True)
+        return compile_validator(self.definitions.attach(schema))
 
     def _annotated(self, hint: Any, notes: Sequence[Any]) -> Converted:
         converted = self.convert(hint)
@@ -160,7 +160,7 @@ class HintConverter:
                 schema = described(schema, note)
             elif isinstance(note, dict):
                 keywords = to_plain(note)
-                compile_validator(keywords)
+                check_schema(keywords)
                 schema = {**schema, **keywords}
         return dataclasses.replace(converted, schema=schema)
 

@@ -19,7 +19,7 @@ from .problems import pointer, within_bounds
 from .reading import parameters_of
 from .records import parameters_as_members
 from .shape import SchemaSpec, Shape
-from .validator import compile_validator, knows_keyword
+from .validator import check_schema, knows_keyword
 
 # Keywords beside which `additionalProperties` would not see all the members that are declared.
 _APPLICATORS = ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "dependencies")
@@ -105,7 +105,7 @@ def _from_hints(func: Callable[..., Any]) -> Params:
         schema = converter.complete(converted.schema)
     except TypeError as error:
         raise TypeError(f"parameter {error}; change the hint, or describe the arguments with params=") from error
-    return Params(Shape(schema, compile_validator(schema, ours=True)), converted.load or dict)
+    return Params(Shape(schema), converted.load or dict)
 
 
 def _from_marshmallow(func: Callable[..., Any], schema: marshmallow.Schema) -> Params:
@@ -113,7 +113,7 @@ def _from_marshmallow(func: Callable[..., Any], schema: marshmallow.Schema) -> P
         raise TypeError("params is a schema with many=True, but the arguments of a call are one object")
 
     load, spelled = loader_of(schema), to_json_schema(schema)
-    shape = Shape(spelled, compile_validator(spelled, ours=True))
+    shape = Shape(spelled)
     taken = {
         field.attribute or name: not may_be_missing(schema.partial, name)
         and (field.required or field.load_default is not marshmallow.missing)
@@ -130,13 +130,13 @@ def _from_json_schema(func: Callable[..., Any], spec: Mapping[str, Any]) -> Para
         raise TypeError(f"params must describe an object, not type {spec['type']!r}")
     schema = {**({} if "type" in spec else {"type": "object"}), **to_plain(spec)}
     schema.setdefault("properties", {})
-    compile_validator(schema)
+    check_schema(schema)
     properties = schema["properties"]
     taken = {name: name in schema.get("required", ()) for name in properties}
     whole = takes_whole(func, taken, of_a_class=False)
     if not takes_any_name(func) and not any(keyword in schema for keyword in _OPENNESS):
         schema = _closed(schema, None if whole else [parameter.name for parameter in parameters_of(func)])
-    shape = Shape(schema, compile_validator(schema))
+    shape = Shape(schema)
     load = _integer_loader(properties)
     if whole:
         return Params(shape, load, whole=True)

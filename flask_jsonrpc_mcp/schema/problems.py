@@ -114,9 +114,9 @@ def _wrong_type(error: jsonschema.ValidationError) -> str:
 
 
 def _alternatives(error: jsonschema.ValidationError) -> list[list[jsonschema.ValidationError]]:
-    """Sort what is wrong by alternative."""
+    """Sort what is wrong by alternative; one that is `false` is none that anyone had in mind, and has no path."""
     alternatives: dict[int, list[jsonschema.ValidationError]] = {}
-    for inner in error.context or ():
+    for inner in filter(lambda inner: inner.schema_path, error.context or ()):
         alternatives.setdefault(int(inner.schema_path[0]), []).append(inner)
     return list(alternatives.values())
 
@@ -144,7 +144,7 @@ def _no_alternative(error: jsonschema.ValidationError) -> str:
     if mistyped and all(mistyped):
         wanted = " or ".join(str(inners[0].validator_value) for inners in mistyped)
         return f"must be of type {wanted}, not {_type_name(error.instance)}"
-    if not mistyped:
+    if not error.context:
         return "must match exactly one of the alternatives"
     likeliest = best_match(iter([error]))
     if likeliest is None or likeliest is error:

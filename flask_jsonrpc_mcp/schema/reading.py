@@ -19,6 +19,8 @@ def hint_of(func: Callable[..., Any], name: str) -> Any:
     annotations: Mapping[str, Any] = _evaluating(lambda: getattr(described, "__annotations__", {}))
     if name not in annotations:
         return Any
+    if type(annotations[name]) is type:
+        return annotations[name]  # a plain class has nothing to evaluate, and most hints are
     # Not the function itself: for a default of None, Python 3.10 would make `T` into `Optional[T]`, which it cannot
     # do with Annotated[T, {...}] because a dict has no hash.
     described_alone = types.SimpleNamespace(__annotations__={name: annotations[name]})

@@ -14,17 +14,19 @@ def read_texts(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[
 
     A text that is none of these stays as it is, for the schema to refuse.
     """
-    properties = schema["properties"]
+    properties, definitions = schema["properties"], schema.get("$defs", {})
     return {
-        name: _read(value) if isinstance(value, str) and not _takes_text(properties.get(name, True)) else value
-        for name, value in arguments.items()
+        name: _read(text) if isinstance(text, str) and not _takes_text(properties.get(name), definitions) else text
+        for name, text in arguments.items()
     }
 
 
-def _takes_text(rules: Any) -> bool:
+def _takes_text(rules: Any, definitions: Mapping[str, Any]) -> bool:
     """Tell whether a text may be meant as such."""
     if not isinstance(rules, Mapping):
         return True
+    if "$ref" in rules:
+        return _takes_text(definitions.get(str(rules["$ref"]).removeprefix("#/$defs/")), definitions)
     if "enum" in rules:
         return any(isinstance(choice, str) for choice in rules["enum"])
     if "const" in rules:
@@ -33,7 +35,7 @@ def _takes_text(rules: Any) -> bool:
         kinds = rules["type"]
         return "string" in ([kinds] if isinstance(kinds, str) else kinds)
     choices = rules.get("anyOf") or rules.get("oneOf")
-    return choices is None or any(_takes_text(choice) for choice in choices)
+    return choices is None or any(_takes_text(choice, definitions) for choice in choices)
 
 
 def _read(text: str) -> Any:

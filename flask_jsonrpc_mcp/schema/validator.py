@@ -24,18 +24,21 @@ _EMPTY: Registry[Any] = Registry()
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
-def compile_validator(schema: Mapping[str, Any], *, ours: bool = False) -> Validator:
-    """Make the validator of a schema.
+def check_schema(schema: Mapping[str, Any]) -> None:
+    """Check a schema that was not generated here.
 
-    :param ours: The schema was generated here, so it needs no check against its meta-schema (two milliseconds each).
-    :raises ValueError: when the schema is not valid, or has a reference that does not lead into itself.
+    :raises ValueError: when it is not valid, or has a reference that does not lead into itself.
     """
     base = _base_of(schema)
-    if not ours:
-        _check_valid(base, schema)
-        for inner in _schemas_within(schema, base):
-            _check_dialect(inner, schema.get("$schema", DIALECT))
-            _check_patterns(inner)
+    _check_valid(base, schema)
+    for inner in _schemas_within(schema, base):
+        _check_dialect(inner, schema.get("$schema", DIALECT))
+        _check_patterns(inner)
+
+
+def compile_validator(schema: Mapping[str, Any]) -> Validator:
+    """Make the validator of a schema that was checked or generated here."""
+    base = _base_of(schema)
     # Without $schema: wherever jsonschema meets it, it falls back to its own keywords.
     rules = {keyword: rule for keyword, rule in schema.items() if keyword != "$schema"}
     # The empty registry matters: without one, a reference to http: or file: would be opened.

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from flask import Response as HttpResponse
-from flask import request
 
 from ...access import Caller
 from ...core import Core
 from ...envelope import Response
 from ...errors import RpcError
-from ...mcp import modern, protocol
+from ...mcp import opening, protocol
+from ...serving import header
 from ..requests import read_json_body
 from ..routes import Route
 from .exchanges import respond
@@ -34,15 +34,10 @@ def spell_error(error: RpcError) -> HttpResponse:
 
 def is_modern(payload: Any) -> bool:
     """Tell the era of a client: a modern one names its version with every request."""
-    version = request.headers.get(VERSION_HEADER)
+    version = header(VERSION_HEADER)
     if version is not None and version.strip() not in protocol.LEGACY:
         return True
-    if not isinstance(payload, dict):
-        return False
-    params = payload.get("params")
-    meta = params.get("_meta") if isinstance(params, dict) else None
-    named = isinstance(meta, dict) and protocol.PROTOCOL_VERSION in meta
-    return named or payload.get("method") == modern.DISCOVER
+    return opening.is_modern(payload)
 
 
 ROUTES = (Route("/mcp", "mcp", {"POST": post}, spell_error),)

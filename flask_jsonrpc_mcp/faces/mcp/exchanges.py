@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from flask import Response as HttpResponse
-from flask import request
 
-from ...envelope import Request, Response, write_response
-from ...errors import InvalidRequest
+from ...envelope import Response, write_response
 from ...mcp import protocol
 from ...mcp.modern import NAMED
 from ...mcp.reporting import is_progress_token
+from ...serving import header, this_request
 from ..responses import error_response, json_response
 
 EVENTS = "text/event-stream"
@@ -27,7 +26,7 @@ def respond(reply: Response, error_status: int) -> HttpResponse:
 
 def accepts_events() -> bool:
     """Whether the client reads event streams."""
-    return EVENTS in request.headers.get("Accept", "")
+    return EVENTS in (header("Accept") or "")
 
 
 def wants_reports(payload: Any) -> bool:
@@ -43,12 +42,6 @@ def wants_reports(payload: Any) -> bool:
     return is_progress_token(meta.get(protocol.PROGRESS_TOKEN)) or protocol.LOG_LEVEL in meta
 
 
-def require_id(asked: Request) -> None:
-    """MCP has no null ids."""
-    if asked.wants_reply and asked.id is None:
-        raise InvalidRequest("id must be a string or a number")
-
-
 def audience() -> str:
     """The blueprint that a client talks to."""
-    return str(request.blueprint)
+    return str(this_request().blueprint)

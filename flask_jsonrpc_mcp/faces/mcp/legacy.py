@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from flask import Response as HttpResponse
-from flask import request
 
 from ...access import Caller
 from ...calls import Cancellation
@@ -16,12 +15,14 @@ from ...envelope import Request, Response, answer_one, is_response, read_request
 from ...errors import InvalidRequest, SessionMissing
 from ...mcp import legacy, protocol, sessions
 from ...mcp.asking import answer_by_asking
+from ...mcp.opening import require_id
 from ...mcp.reporting import Reporter
 from ...mcp.session import Send, Session
 from ...questions import NO_ANSWERS, Answers, InputNeeded
+from ...serving import header
 from ...settings import setting
 from ..responses import json_response, no_content
-from .exchanges import accepts_events, audience, require_id, respond, wants_reports
+from .exchanges import accepts_events, audience, respond, wants_reports
 from .letters import Letters, SessionLogLevel
 from .mirrored_headers import VERSION_HEADER
 from .streams import Backlog, event, event_response, stream
@@ -32,7 +33,7 @@ SESSION_HEADER = "Mcp-Session-Id"
 def serve_legacy(core: Core, caller: Caller, payload: Any) -> HttpResponse:
     if isinstance(payload, dict) and payload.get("method") == legacy.INITIALIZE:
         return _initialize(core, caller, payload)
-    token = request.headers.get(SESSION_HEADER, "") if sessions.are_possible() else ""
+    token = (header(SESSION_HEADER) or "") if sessions.are_possible() else ""
     exchange = _Exchange(core, caller, _agreement(caller), token)
     return exchange.serve_batch(payload) if isinstance(payload, list) else exchange.serve(payload)
 
@@ -53,9 +54,9 @@ def _initialize(core: Core, caller: Caller, payload: Any) -> HttpResponse:
 def _agreement(caller: Caller) -> sessions.Agreement:
     """Find out what was agreed on with this client."""
     if not sessions.are_possible():
-        version = request.headers.get(VERSION_HEADER, protocol.WITH_BATCHES).strip()
+        version = (header(VERSION_HEADER) or protocol.WITH_BATCHES).strip()
         return sessions.Agreement(version, frozenset())
-    token = request.headers.get(SESSION_HEADER)
+    token = header(SESSION_HEADER)
     if token is None:
         raise SessionMissing()
     return sessions.read(token, caller, audience())
@@ -153,8 +154,7 @@ class _Exchange:
         return legacy.answer(session, asked)
 
     def _reporter(self, asked: Request, send: Send) -> Reporter:
-        token = _meta(asked).get(protocol.PROGRESS_TOKEN)
-        return Reporter(send, self.agreement.version, token, SessionLogLevel(self.token).get)
+        return Reporter(send, self.agreement.version, _meta(asked), SessionLogLevel(self.token).get)
 
     @property
     def _letters(self) -> Letters:

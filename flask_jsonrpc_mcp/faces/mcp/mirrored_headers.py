@@ -10,10 +10,9 @@ import binascii
 import re
 from typing import Any
 
-from flask import request
-
 from ...errors import MAX_QUOTED, HeaderMismatch, one_line
 from ...schema.mirrored import MirroredArgument
+from ...serving import header
 
 VERSION_HEADER = "MCP-Protocol-Version"
 METHOD_HEADER = "Mcp-Method"
@@ -56,7 +55,7 @@ class MirroredHeaders:
 
 
 def _header(name: str) -> str | None:
-    value = request.headers.get(name)
+    value = header(name)
     # gunicorn strips the spaces around a value, other servers leave them.
     return None if value is None else value.strip(" \t")
 

@@ -14,10 +14,11 @@ from ...core import Core
 from ...envelope import Request, Response, answer_one
 from ...errors import RpcError
 from ...mcp import modern
+from ...mcp.opening import require_id
 from ...mcp.session import Send
 from ...mcp.subscriptions import Subscription
 from ..responses import no_content
-from .exchanges import audience, require_id, respond, wants_reports
+from .exchanges import audience, respond, wants_reports
 from .mirrored_headers import MirroredHeaders
 from .streams import event_response, paced, stream
 

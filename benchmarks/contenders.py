@@ -1,0 +1,130 @@
+"""Who is measured, where it runs, and what it is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests import faces
+from tests.conftest import basic
+from tests.faces import Asked
+
+ROOT = Path(__file__).parent.parent
+PEERS = ROOT / ".peers"
+
+NUMBERS = {"a": 1, "b": 2}
+MODERN, LEGACY, REST, JSONRPC, SIGNED = "2026-07-28", "2025-11-25", "REST", "/jsonrpc", "REST, password"
+GTHREAD, GEVENT, GRANIAN, UVICORN = "gunicorn gthread", "gunicorn gevent", "granian", "uvicorn"
+
+BARE, RAW, OURS, OURS_SPEED = "bare Flask", "raw WSGI", "this package", "this package + speed"
+SDK, SDK_PLAIN, FASTMCP = "MCP Python SDK, async", "MCP Python SDK, plain function", "FastMCP"
+FLASK_JSONRPC = "Flask-JSONRPC"
+
+# The servers that want it are asked for both kinds of answer, as the protocol has it.
+_ACCEPT = {"Accept": "application/json, text/event-stream"}
+
+
+@dataclass(frozen=True)
+class Stand:
+    """An app on a server, which may answer several kinds of calls.
+
+    :param environment: Which of the environments below ``.peers/`` has what it needs.
+    """
+
+    environment: str
+    app: str
+    server: str
+    env: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def python(self) -> str:
+        return str(PEERS / self.environment / "bin" / "python")
+
+    @property
+    def is_asgi(self) -> bool:
+        return self.server == UVICORN
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One line of the table."""
+
+    who: str
+    face: str
+    stand: Stand
+    asked: Asked
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.who, self.face, self.stand.server
+
+
+def mcp_modern(name: str = "add") -> Asked:
+    asked = faces.mcp_modern(name, NUMBERS)
+    return Asked(asked.path, asked.payload, {**asked.headers, **_ACCEPT})
+
+
+def mcp_legacy(name: str = "add") -> Asked:
+    asked = faces.mcp_legacy(name, NUMBERS)
+    return Asked(asked.path, asked.payload, {**asked.headers, **_ACCEPT})
+
+
+def signed(prefix: str = "/signed") -> Asked:
+    asked = faces.rest("add", NUMBERS)
+    return Asked(prefix + asked.path, asked.payload, basic("ada", "lovelace"))
+
+
+_FACES: Mapping[str, Asked] = {
+    MODERN: mcp_modern(),
+    LEGACY: mcp_legacy(),
+    REST: faces.rest("add", NUMBERS),
+    JSONRPC: faces.jsonrpc("add", NUMBERS),
+    SIGNED: signed(),
+}
+
+
+def ours(server: str, *, speed: bool, faces: tuple[str, ...] = tuple(_FACES)) -> list[Contender]:
+    stand = Stand("flask", "benchmarks.apps.ours:app", server, () if speed else (("BENCH_SPEED", "off"),))
+    return [Contender(OURS_SPEED if speed else OURS, face, stand, _FACES[face]) for face in faces]
+
+
+def bare(server: str) -> Contender:
+    return Contender(BARE, "", Stand("flask", "benchmarks.apps.bare_flask:app", server), mcp_modern())
+
+
+def others() -> list[Contender]:
+    """The peers, each on the fastest server that it documents."""
+    sdk = Stand("mcp", "benchmarks.peers.python_sdk:app", UVICORN)
+    fast = Stand("fastmcp", "benchmarks.peers.fast_mcp:app", UVICORN)
+    flask_jsonrpc = Stand("flask-jsonrpc", "benchmarks.peers.flask_json_rpc:app", GTHREAD)
+    return [
+        Contender(RAW, "", Stand("flask", "benchmarks.apps.raw_wsgi:app", GTHREAD), mcp_modern()),
+        Contender(SDK, MODERN, sdk, mcp_modern()),
+        Contender(SDK, LEGACY, sdk, mcp_legacy()),
+        Contender(SDK_PLAIN, MODERN, sdk, mcp_modern("add_plain")),
+        Contender(SDK_PLAIN, LEGACY, sdk, mcp_legacy("add_plain")),
+        Contender(FASTMCP, MODERN, fast, mcp_modern()),
+        Contender(FASTMCP, LEGACY, fast, mcp_legacy()),
+        Contender(FLASK_JSONRPC, JSONRPC, flask_jsonrpc, _FACES[JSONRPC]),
+    ]
+
+
+def over_http() -> list[Contender]:
+    """Everyone who is measured with a load over HTTP; the first is what the others are compared with."""
+    return [
+        bare(GTHREAD),
+        *ours(GTHREAD, speed=False),
+        *ours(GTHREAD, speed=True),
+        *others(),
+        bare(GRANIAN),
+        *ours(GRANIAN, speed=False, faces=(MODERN, LEGACY)),
+        *ours(GRANIAN, speed=True, faces=(MODERN, LEGACY)),
+        bare(GEVENT),
+        *ours(GEVENT, speed=True, faces=(MODERN,)),
+    ]
+
+
+def in_process() -> list[Contender]:
+    """Everyone whose CPU time for one call is measured, without a network; the first is the measure."""
+    return [bare(GTHREAD), *ours(GTHREAD, speed=False), *ours(GTHREAD, speed=True), *others()]

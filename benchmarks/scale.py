@@ -1,0 +1,177 @@
+"""What grows with the number of tools: start, memory, a page, its first sight, a call: ``make bench-scale``.
+
+Every size is a process of its own, and they are asked in turn, so that whatever else the machine does hits all of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.contenders import GTHREAD, NUMBERS, ROOT, Contender, Stand, bare
+from benchmarks.in_process import calling
+from benchmarks.servers import megabytes
+from benchmarks.table import spell_table
+from tests import faces
+from tests.faces import Asked
+from tests.mcp_messages import modern_headers, modern_meta
+from tests.servers import gunicorn
+
+SIZES = (10, 1_000, 10_000)
+STARTS, ROUNDS, CALLS = 5, 9, 100
+
+LIST_MODERN = Asked(
+    "/mcp",
+    {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": modern_meta()}},
+    {**modern_headers("tools/list", {})},
+)
+LIST_REST = Asked("/mcp/tools/list", None)
+
+
+@dataclass(frozen=True)
+class Started:
+    """A start, as the app tells it: seconds of CPU from the start of Python, and megabytes after it."""
+
+    seconds: float
+    megabytes: float
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What the targets ask for; the ratios are those of the largest size over the smallest."""
+
+    page_ratios: dict[str, float]
+    first_sight: float
+    call_ratio: float
+    start_ratio: float
+    start_many: float
+    megabytes_many: float
+    megabytes_sample: float
+    table: str
+
+
+def stand_with(tools: int) -> Stand:
+    return Stand("flask", "benchmarks.apps.many_tools:app", GTHREAD, (("BENCH_TOOLS", str(tools)),))
+
+
+def measure(*, starts: int = STARTS, rounds: int = ROUNDS) -> Scale:
+    started = measure_starts(starts)
+    pages = {name: _by_size(asked, "tool-", rounds) for name, asked in (("MCP", LIST_MODERN), ("REST", LIST_REST))}
+    calls = _by_size(faces.rest("tool-0", NUMBERS), "sum", rounds)
+    first = {size: _first_sight(size) for size in SIZES}
+    few, many = SIZES[0], SIZES[-1]
+    header = ["tools", "start, s of CPU", "MB", "page by MCP, µs", "page by REST, µs", "first sight, ms", "a call, µs"]
+    rows = [["bare Flask", f"{started[0].seconds:.2f}", f"{started[0].megabytes:.0f}", "", "", "", ""]]
+    for size in SIZES:
+        numbers = [f"{started[size].seconds:.2f}", f"{started[size].megabytes:.0f}"]
+        numbers += [f"{pages[name][size]:,.0f}" for name in ("MCP", "REST")]
+        rows.append([f"{size:,}", *numbers, f"{first[size]:.1f}", f"{calls[size]:,.0f}"])
+    return Scale(
+        page_ratios={f"the list by {name}": by_size[many] / by_size[few] for name, by_size in pages.items()},
+        first_sight=first[many],
+        call_ratio=calls[many] / calls[few],
+        start_ratio=started[1_000].seconds / started[0].seconds,
+        start_many=started[many].seconds,
+        megabytes_many=started[many].megabytes,
+        megabytes_sample=_sample_site(),
+        table=spell_table(header, rows),
+    )
+
+
+def measure_starts(times: int) -> dict[int, Started]:
+    """Start bare Flask (as size 0) and each number of tools, in turn; the medians."""
+    samples: dict[int, list[Started]] = {size: [] for size in (0, *SIZES)}
+    for _ in range(times):
+        for size, found in samples.items():
+            found.append(start(bare(GTHREAD).stand if size == 0 else stand_with(size)))
+    return {
+        size: Started(statistics.median(s.seconds for s in found), statistics.median(s.megabytes for s in found))
+        for size, found in samples.items()
+    }
+
+
+def start(stand: Stand) -> Started:
+    """Import an app in a new process."""
+    script = (
+        f"import time, {stand.app.partition(':')[0]}\n"
+        "status = dict(line.split(':', 1) for line in open('/proc/self/status'))\n"
+        "print(time.process_time(), int(status['VmRSS'].split()[0]) / 1024)"
+    )
+    env = {**os.environ, **dict(stand.env), "PYTHONPATH": str(ROOT)}
+    ran = subprocess.run([stand.python, "-c", script], env=env, capture_output=True, text=True, check=True)
+    seconds, resident = ran.stdout.split()
+    return Started(float(seconds), float(resident))
+
+
+def _by_size(asked: Asked, expected: str, rounds: int) -> dict[int, float]:
+    samples: dict[int, list[float]] = {size: [] for size in SIZES}
+    with ExitStack() as stack:
+        callers = {
+            size: stack.enter_context(calling(Contender("", "", stand_with(size), asked), expected)) for size in SIZES
+        }
+        for caller in callers.values():
+            caller.wait_until_ready()
+        for _ in range(rounds):
+            for size, caller in callers.items():
+                samples[size].append(caller.microseconds(CALLS))
+    return {size: statistics.median(values) for size, values in samples.items()}
+
+
+def _first_sight(tools: int) -> float:
+    """The milliseconds of CPU of the first page, before anything is remembered."""
+    script = """
+import json, sys, time
+from benchmarks.apps.many_tools import app
+client = app.test_client()
+client.post("/mcp/tools/invoke", json={"name": "tool-0", "arguments": {"a": 1, "b": 2}})
+started = time.process_time()
+assert client.get("/mcp/tools/list").status_code == 200
+print((time.process_time() - started) * 1000)
+"""
+    stand = stand_with(tools)
+    env = {**os.environ, **dict(stand.env), "PYTHONPATH": str(ROOT)}
+    samples = []
+    for _ in range(3):
+        ran = subprocess.run([stand.python, "-c", script], env=env, capture_output=True, text=True, check=True)
+        samples.append(float(ran.stdout))
+    return statistics.median(samples)
+
+
+def _sample_site() -> float:
+    """The memory of a worker of the sample site after a few calls."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        env = {"DATABASE_URL": f"sqlite:///{folder}/site.db", "SITE_ENV": "development"}
+        subprocess.run(
+            [sys.executable, "-m", "sample_app.seed"],
+            cwd=ROOT,
+            env={**os.environ, **env},
+            check=True,
+            stderr=subprocess.DEVNULL,
+        )
+        config = folder / "gunicorn.conf.py"
+        config.write_text('worker_class = "gthread"; workers = 1; threads = 8; control_socket_disable = True')
+        with gunicorn("wsgi:app", folder, "--config", str(config), env=env) as server:
+            for _ in range(50):
+                assert server.invoke("articles.search", {"query": "compost"}).status == 200
+            return megabytes(server.process.pid)
+
+
+def main() -> None:
+    scale = measure()
+    print(scale.table)
+    print(json.dumps({name: round(ratio, 2) for name, ratio in scale.page_ratios.items()}))
+    print(f"a call with {SIZES[-1]:,} tools takes {scale.call_ratio:.2f} times one with {SIZES[0]}")
+    print(f"a start with 1,000 tools takes {scale.start_ratio:.2f} times a bare Flask start")
+    print(f"a worker of the sample site has {scale.megabytes_sample:.0f} MB")
+
+
+if __name__ == "__main__":
+    main()

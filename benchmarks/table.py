@@ -1,0 +1,66 @@
+"""Numbers as tables: Markdown, which reads well in a terminal too."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+
+from benchmarks.load import Sample
+
+Key = tuple[str, str, str]
+"""Who, which face, on which server."""
+
+
+def median_sample(samples: Sequence[Sample]) -> Sample:
+    """Take the median of each number by itself."""
+    numbers = {field.name: statistics.median(getattr(s, field.name) for s in samples) for field in fields(Sample)}
+    return Sample(**numbers)
+
+
+def spell_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Spell a table whose columns stand below each other: the first to the left, numbers to the right."""
+    rows = [list(row) for row in rows]
+    widths = [max(len(row[column]) for row in [list(header), *rows]) for column in range(len(header))]
+    lines = [_spell_row(header, widths), "| " + " | ".join(_rule(n, width) for n, width in enumerate(widths)) + " |"]
+    return "\n".join([*lines, *(_spell_row(row, widths) for row in rows)]) + "\n"
+
+
+def http_table(measured: Mapping[Key, Sample]) -> str:
+    """Spell what was measured over HTTP, beside the first of them."""
+    base = next(iter(measured.values()))
+    header = ["", "req/s", "over bare Flask", "CPU µs/req", "over bare Flask", "p50 ms", "p99 ms", "MB"]
+    rows = [
+        [
+            spell_key(key),
+            f"{sample.rate:,.0f}",
+            f"{sample.rate / base.rate:.2f}",
+            f"{sample.cpu:,.0f}",
+            f"{sample.cpu / base.cpu:.2f}",
+            f"{sample.p50:.1f}",
+            f"{sample.p99:.1f}",
+            f"{sample.megabytes:.0f}",
+        ]
+        for key, sample in measured.items()
+    ]
+    return spell_table(header, rows)
+
+
+def cpu_table(measured: Mapping[Key, float]) -> str:
+    """Spell the CPU time of single calls, beside the first of them."""
+    base = next(iter(measured.values()))
+    rows = [[spell_key(key[:2]), f"{cpu:,.0f}", f"{cpu / base:.2f}"] for key, cpu in measured.items()]
+    return spell_table(["", "CPU µs", "over bare Flask"], rows)
+
+
+def spell_key(key: Sequence[str]) -> str:
+    return ", ".join(part for part in key if part)
+
+
+def _spell_row(cells: Sequence[str], widths: Sequence[int]) -> str:
+    first, *others = zip(cells, widths, strict=True)
+    return "| " + " | ".join([first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)]) + " |"
+
+
+def _rule(column: int, width: int) -> str:
+    return "-" * width if column == 0 else "-" * (width - 1) + ":"

@@ -1,0 +1,140 @@
+r"""A site with Flask-Login that lets AI clients in: people sign in by cookie, their clients by token.
+
+    $ flask --app login_site run
+    $ curl -c cookies.txt http://127.0.0.1:5000/login -d username=ada -d password=lovelace
+    Signed in
+    $ curl -b cookies.txt http://127.0.0.1:5000/notes -d text='Buy bread'
+    Noted
+    $ TOKEN=$(curl -b cookies.txt -X POST http://127.0.0.1:5000/token)
+    $ curl http://127.0.0.1:5000/mcp/tools/invoke -H "Authorization: Bearer $TOKEN" \
+        -H 'Content-Type: application/json' -d '{"name": "notes_list", "arguments": {}}'
+    {"result": ["Buy bread"]}
+    $ curl -b cookies.txt http://127.0.0.1:5000/mcp/tools/invoke \
+        -H 'Content-Type: application/json' -d '{"name": "notes_list", "arguments": {}}'
+    {"error": {"code": "unauthorized", "message": "Valid credentials are required"}}
+
+The last answer matters: the tools do not take the cookie. The only credentials there are what the auth object asks for,
+here a header that no browser adds by itself. So no page of another site can call a tool in the name of a visitor, and
+the tools need no CSRF tokens (with Flask-WTF: ``csrf.exempt(rpc)``). An auth callback of your own that looks into
+``flask.session`` would change that. For the same reason a tool asks ``tokens.current_user()`` who is calling, and not
+Flask-Login, which would believe a cookie.
+
+The pages do take the cookie, and need protection: here ``SameSite``, and Flask-WTF's tokens in a real site.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from flask import Flask, abort, request
+from flask_httpauth import HTTPTokenAuth
+from flask_login import LoginManager, UserMixin, current_user, login_required, login_user
+from werkzeug.security import check_password_hash, generate_password_hash
+
+from flask_jsonrpc_mcp import McpBlueprint, mcp_tool
+
+
+@dataclass(eq=False)
+class User(UserMixin):  # type: ignore[misc]
+    """Someone with an account. A real site has a table of them."""
+
+    id: str
+    password_hash: str
+    token_digest: str = ""
+    notes: list[str] = field(default_factory=list)
+
+
+USERS = {"ada": User("ada", generate_password_hash("lovelace")), "bob": User("bob", generate_password_hash("builder"))}
+
+
+def digest_of(token: str) -> str:
+    """Hash a token. It is long and random, so a fast hash does; a password needs a slow one."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+# What the site can do, for the pages and for the tools alike.
+
+
+def notes_of(user: User) -> list[str]:
+    return list(user.notes)
+
+
+def add_note(user: User, text: str) -> None:
+    user.notes.append(text)
+
+
+# The tools.
+
+tokens = HTTPTokenAuth()
+rpc = McpBlueprint(auth=tokens, require_auth=True)
+
+
+@tokens.verify_token
+def verify_token(token: str) -> User | None:
+    return next((user for user in USERS.values() if user.token_digest == digest_of(token)), None)
+
+
+@rpc.method("notes_list")
+@mcp_tool(title="List my notes", annotations={"readOnlyHint": True})
+def list_notes() -> list[str]:
+    """List the notes of the user, oldest first."""
+    return notes_of(tokens.current_user())
+
+
+@rpc.method("notes_add")
+@mcp_tool(title="Write a note", annotations={"destructiveHint": False})
+def write_note(text: Annotated[str, "What to note", {"minLength": 1, "maxLength": 1000}]) -> str:
+    """Add a note for the user."""
+    add_note(tokens.current_user(), text)
+    return "Noted"
+
+
+# The pages.
+
+login = LoginManager()
+
+
+@login.user_loader
+def load_user(id: str) -> User | None:
+    return USERS.get(id)
+
+
+app = Flask(__name__)
+app.secret_key = secrets.token_hex()  # a real site has one that stays
+app.config["SESSION_COOKIE_SAMESITE"] = "Lax"
+login.init_app(app)
+app.register_blueprint(rpc)
+
+
+@app.post("/login")
+def sign_in() -> str:
+    user = USERS.get(request.form["username"])
+    if user is None or not check_password_hash(user.password_hash, request.form["password"]):
+        abort(403)
+    login_user(user)
+    return "Signed in\n"
+
+
+@app.post("/notes")
+@login_required
+def post_note() -> str:
+    add_note(current_user, request.form["text"])
+    return "Noted\n"
+
+
+@app.get("/notes")
+@login_required
+def show_notes() -> list[str]:
+    return notes_of(current_user)
+
+
+@app.post("/token")
+@login_required
+def make_token() -> str:
+    """Show the user a token for their client, this once; a new one ends the one before."""
+    token = secrets.token_urlsafe()
+    current_user.token_digest = digest_of(token)
+    return token
