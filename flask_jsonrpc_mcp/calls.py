@@ -204,6 +204,12 @@ class RunningCall:
         :raises InputNeeded: with the questions that have no answer yet.
         :raises ValueError: when a key is that of another question; its answer would take the place of this one's.
         """
+        for key, question in questions.items():
+            if not isinstance(question, Question):
+                kind = type(question).__name__
+                raise TypeError(f"{key!r} must be an Elicit, ElicitUrl, Sample or ListRoots, not {kind}")
+            if not isinstance(key, str):
+                raise TypeError(f"the key of a question must be a str, not {type(key).__name__}")
         missing = {question.feature for question in questions.values()} - self.call.capabilities
         if missing:
             raise MissingCapability(missing)

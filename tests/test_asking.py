@@ -156,6 +156,8 @@ def test_a_client_whose_answers_never_fit_is_given_up(site: Site, monkeypatch: p
         (lambda: current_call.elicit("Trip?", {"trip": Trip}), "'trip': a form can ask for a text, a number, true or"),
         (lambda: current_call.elicit({"to": str}), "the message of a question must be a str, not dict"),  # type: ignore[arg-type]
         (lambda: current_call.elicit("\ud800"), "surrogates not allowed"),
+        (lambda: current_call.elicit("A?", key=7), "the key of a question must be a str, not int"),  # type: ignore[arg-type]
+        (lambda: current_call.ask(a="A?"), "'a' must be an Elicit, ElicitUrl, Sample or ListRoots, not str"),  # type: ignore[arg-type]
         (lambda: current_call.elicit_url("Pay", 7), "the url of a question must be a str, not int"),  # type: ignore[arg-type]
         (lambda: current_call.sample(7), "int among content blocks"),  # type: ignore[arg-type]
         (lambda: current_call.sample("Hi", options={"temperature": object()}), "object has no form in JSON"),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 import pytest
 
-from flask_jsonrpc_mcp import McpBlueprint, RpcError, mcp_tool
+from flask_jsonrpc_mcp import McpBlueprint, RpcError, current_call, mcp_tool
 
 from .conftest import Site, asking, basic, make_auth
 from .mcp_messages import LegacyClient, ModernClient
@@ -47,6 +47,24 @@ def site() -> Site:
     @read
     def nothing() -> None: ...
 
+    @site.rpc.method("report")
+    @read
+    def report() -> Iterator[int]:
+        current_call.progress(0.5, 1, "half")
+        current_call.log("info", {"done": 0.5})
+        yield 1
+        yield 2
+
+    @site.rpc.method("ask")
+    @read
+    def ask() -> str:
+        return current_call.elicit("Sure?").action
+
+    @site.rpc.method("sure")
+    @mcp_tool(confirm="Sure?", annotations={"readOnlyHint": True})
+    def sure() -> str:
+        return "unasked"
+
     @site.rpc.method("hidden", access=["write", "administer"])
     @read
     def hidden() -> str:
@@ -65,7 +83,11 @@ def by_rest(site: Site, name: str, arguments: Any, headers: dict[str, str]) -> O
         return "invalid", body["error"]["errors"]
     if slug == "execution_error":
         return ("broken", None) if message.startswith("Internal error") else ("failed", message)
-    return {"tool_not_found": ("absent", None), "unauthorized": ("sign in", None)}[slug]
+    return {
+        "tool_not_found": ("absent", None),
+        "unauthorized": ("sign in", None),
+        "missing_capability": ("cannot ask", body["error"]["message"]),
+    }[slug]
 
 
 def spoken(response: Any) -> Outcome:
@@ -79,6 +101,8 @@ def spoken(response: Any) -> Outcome:
         return ("sign in" if response.status_code == 401 else "absent"), None
     if error["code"] == -32602:
         return "invalid", error["data"]["errors"]
+    if error["code"] == -32021:
+        return "cannot ask", error["message"]
     return ("broken", None) if error["code"] == -32603 else ("failed", error["message"])
 
 
@@ -103,6 +127,8 @@ def in_mcp(client: ModernClient | LegacyClient, name: str, arguments: Any) -> Ou
     response = client.call(name, arguments)
     body = response.get_json()
     if "error" in body:
+        if body["error"]["code"] == -32021:
+            return "cannot ask", body["error"]["message"]
         assert body["error"]["code"] == -32602
         return ("sign in" if response.status_code == 401 else "absent"), None
     result = body["result"]
@@ -157,6 +183,9 @@ CALLS: list[tuple[str, Any, str | None, Outcome]] = [
     ("break", {}, None, ("broken", None)),
     ("lie", {}, None, ("broken", None)),
     ("nothing", {}, None, ("ok", None)),
+    ("report", {}, None, ("ok", [1, 2])),
+    ("ask", {}, None, ("cannot ask", "This needs an MCP client that can do what it asks for: elicitation")),
+    ("sure", {}, None, ("ok", "unasked")),
     ("hidden", {}, None, ("sign in", None)),
     ("hidden", {"x": 1}, "writer", ("absent", None)),
     ("hidden", {}, "admin", ("ok", "seen")),

@@ -104,6 +104,7 @@ def site(ran: list[str]) -> Site:
 
         marked = method if declared.mark is None else declared.mark(method)
         site.rpc.add_method(name, marked, access=declared.access, **declared.options)
+        declare_prompt_and_resources(site.rpc, name, method, declared.access)
 
     def mirrored(number: Annotated[int, {"x-mcp-header": "Number"}]) -> None:
         ran.append("region")
@@ -113,10 +114,80 @@ def site(ran: list[str]) -> Site:
     return site
 
 
+def declare_prompt_and_resources(rpc: McpBlueprint, name: str, run: Any, access: frozenset[str]) -> None:
+    """Under the same name: a prompt, a resource with one URI, a template, and completers."""
+    rpc.add_prompt(name, run, access=access)
+    rpc.add_resource(f"fixed://{name}", lambda: run(1), name=name, access=access)
+    rpc.add_resource(f"{name}://{{number}}", lambda number: run(number), name=name, access=access)
+    rpc.completer(name, "number")(lambda value: run(value))
+    rpc.completer(f"{name}://{{number}}", "number")(lambda value: run(value))
+
+
 def describe(name: str, arguments: Any) -> Asked:
     return Asked(f"/mcp/tools/describe?name={name}")
 
 
+def modern(method: str, params: Any) -> Asked:
+    return Asked("/mcp", asking(method, {**params, "_meta": modern_meta()}), modern_headers(method, params))
+
+
+def legacy(method: str, params: Any) -> Asked:
+    return Asked("/mcp", asking(method, params), {"MCP-Protocol-Version": LEGACY[0]})
+
+
+def prompt(name: str, arguments: Any) -> Asked:
+    return modern("prompts/get", {"name": name, "arguments": arguments})
+
+
+def prompt_legacy(name: str, arguments: Any) -> Asked:
+    return legacy("prompts/get", {"name": name, "arguments": arguments})
+
+
+def resource(name: str, arguments: Any) -> Asked:
+    return modern("resources/read", {"uri": f"fixed://{name}"})
+
+
+def resource_legacy(name: str, arguments: Any) -> Asked:
+    return legacy("resources/read", {"uri": f"fixed://{name}"})
+
+
+def template(name: str, arguments: Any) -> Asked:
+    return modern("resources/read", {"uri": f"{name}://{len(arguments)}"})
+
+
+def template_legacy(name: str, arguments: Any) -> Asked:
+    return legacy("resources/read", {"uri": f"{name}://{len(arguments)}"})
+
+
+def completed(ref: Any, arguments: Any) -> Any:
+    """What is wrong with the arguments is wrong with the argument here."""
+    return {"ref": ref, "argument": {"name": "number", "value": "1"} if arguments == GOOD else arguments}
+
+
+def completion(name: str, arguments: Any) -> Asked:
+    return modern("completion/complete", completed({"type": "ref/prompt", "name": name}, arguments))
+
+
+def completion_legacy(name: str, arguments: Any) -> Asked:
+    return legacy("completion/complete", completed({"type": "ref/prompt", "name": name}, arguments))
+
+
+def template_completion(name: str, arguments: Any) -> Asked:
+    ref = {"type": "ref/resource", "uri": f"{name}://{{number}}"}
+    return modern("completion/complete", completed(ref, arguments))
+
+
+NOT_METHODS: list[Face] = [
+    prompt,
+    prompt_legacy,
+    resource,
+    resource_legacy,
+    template,
+    template_legacy,
+    completion,
+    completion_legacy,
+    template_completion,
+]
 CALLING: list[Face] = [
     rest,
     own_url,
@@ -127,6 +198,7 @@ CALLING: list[Face] = [
     notification,
     mcp_modern,
     mcp_legacy,
+    *NOT_METHODS,
 ]
 TOOLS_ONLY = {describe, rest, own_url, own_url_get, mcp_modern, mcp_legacy}
 BY_GET = {own_url_get, jsonrpc_get}
@@ -225,6 +297,25 @@ def test_a_list_has_what_its_caller_may_use_and_nothing_of_the_rest(site: Site, 
     ]
     assert [entry["name"] for entry in listed] == visible
     assert not [name for name in everything if name not in visible and name in response.text]
+
+
+@pytest.mark.parametrize("ask", [modern, legacy])
+@pytest.mark.parametrize(
+    ("method", "member"),
+    [
+        ("prompts/list", "prompts"),
+        ("resources/list", "resources"),
+        ("resources/templates/list", "resourceTemplates"),
+    ],
+)
+@pytest.mark.parametrize("caller", CALLERS.values(), ids=CALLERS)
+def test_so_have_the_lists_of_what_is_no_method(
+    site: Site, caller: Caller, method: str, member: str, ask: Face
+) -> None:
+    response = ask(method, {}).send(site.client, caller.headers)
+    visible = [name for name, declared in METHODS.items() if declared.access <= caller.permissions]
+    assert [entry["name"] for entry in response.get_json()["result"][member]] == visible
+    assert not [name for name in METHODS if name not in visible and name in response.text]
 
 
 @pytest.mark.parametrize("caller", CALLERS.values(), ids=CALLERS)

@@ -22,13 +22,13 @@ from flask_httpauth import MultiAuth
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from flask_jsonrpc_mcp import McpBlueprint, mcp_tool
+from flask_jsonrpc_mcp import McpBlueprint, current_call, mcp_tool
 from flask_jsonrpc_mcp.mcp.protocol import LEGACY
 
 from .conftest import Site, asking, make_auth, make_token_auth
 from .hostile import REMOTE, Answer, Attacker, Sent, exchange, get, post
 from .hostile_values import HEADERS
-from .mcp_messages import LegacyClient, modern_headers, modern_meta
+from .mcp_messages import LegacyClient, ModernClient, modern_headers, modern_meta
 from .servers import Server, gunicorn
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES") or 1000)
@@ -43,7 +43,8 @@ INSIDE = re.compile(rb'Traceback|File "|site-packages|\.py\b|[A-Z][a-z]\w+(Error
 
 
 def make_site() -> Site:
-    site = Site(McpBlueprint(auth=MultiAuth(make_auth(), make_token_auth())), SECRET_KEY="key")
+    auth = MultiAuth(make_auth(), make_token_auth())
+    site = Site(McpBlueprint(auth=auth), SECRET_KEY="key", JSONRPC_MCP_ANSWER_TIMEOUT=24 * 60 * 60)
     read = mcp_tool(annotations={"readOnlyHint": True})
 
     @site.rpc.method("add")
@@ -65,7 +66,30 @@ def make_site() -> Site:
         return value
 
     site.rpc.add_method("hidden", read(lambda: "seen"), access=["write", "administer"])
+    _declare_what_is_no_method(site.rpc)
     return site
+
+
+def _declare_what_is_no_method(rpc: McpBlueprint) -> None:
+    @rpc.prompt
+    def summary(a: int, tags: list[str] | None = None, day: datetime.date | None = None) -> str:
+        return f"{a} {tags} {day}"
+
+    @rpc.resource("items://{a}/{+path}")
+    def item(a: int, path: str) -> dict[str, Any]:
+        return {"a": a, "path": path}
+
+    @rpc.completer("summary", "a")
+    def numbers(value: str, day: str = "") -> list[str]:
+        return [value, day]
+
+    @rpc.method
+    @mcp_tool(confirm="Add {a}?")
+    def ask(a: Any) -> Any:
+        return current_call.elicit("How many?", {"n": int, "day": datetime.date | None}).content["n"]
+
+    rpc.add_prompt("hidden", lambda: "seen", access=["write", "administer"])
+    rpc.add_resource("hidden://x", lambda: "seen", name="hidden", access=["write", "administer"])
 
 
 SITE = make_site()
@@ -75,7 +99,26 @@ CALL = {"a": 1, "b": 0.5, "word": "x", "tags": ["x", "y"], "day": "2026-01-02", 
 
 def modern(method: str, **params: Any) -> Sent:
     headers = {name.replace("-", "_"): value for name, value in modern_headers(method, params).items()}
-    return post("/mcp", asking(method, {**params, "_meta": modern_meta()}), **headers)
+    return post("/mcp", asking(method, {**params, "_meta": modern_meta(elicitation={})}), **headers)
+
+
+PROMPT = {"name": "summary", "arguments": {"a": "1", "tags": '["x"]', "day": "2026-01-02"}}
+RESOURCE = {"uri": "items://1/x%20y/z"}
+COMPLETION = {
+    "ref": {"type": "ref/prompt", "name": "summary"},
+    "argument": {"name": "a", "value": "1"},
+    "context": {"arguments": {"day": "2026-01-02"}},
+}
+
+
+def answered() -> Sent:
+    """A request that is sent again for the last time, with all that its tool has asked for."""
+    params: dict[str, Any] = {"name": "ask", "arguments": {"a": {"x": [1]}}}
+    for answer in ({}, {"n": 5}):
+        asked = ModernClient(SITE.client, capabilities={"elicitation": {}}).post("tools/call", params).get_json()
+        responses = {key: {"action": "accept", "content": answer} for key in asked["result"]["inputRequests"]}
+        params = {**params, "inputResponses": responses, "requestState": asked["result"]["requestState"]}
+    return modern("tools/call", **params)
 
 
 def legacy() -> list[Sent]:
@@ -94,6 +137,9 @@ def legacy() -> list[Sent]:
                 "/mcp", [asking("tools/call", {"name": "echo", "arguments": {"value": [1]}}), asking("ping")], **headers
             ),
             post("/mcp", asking("notifications/initialized", {}, id=...), **headers),
+            post("/mcp", asking("prompts/get", PROMPT), **headers),
+            post("/mcp", asking("resources/read", RESOURCE), **headers),
+            post("/mcp", asking("completion/complete", COMPLETION), **headers),
         ]
     return sent
 
@@ -128,6 +174,11 @@ FACES: dict[str, list[Sent]] = {
         modern("tools/call", name="echo", arguments={"value": {"x": [1, "y"]}}),
         modern("tools/list", cursor="NTA="),
         modern("server/discover"),
+        modern("prompts/get", **PROMPT),
+        modern("resources/read", **RESOURCE),
+        modern("completion/complete", **COMPLETION),
+        answered(),
+        modern("resources/templates/list", cursor="MQ=="),
     ],
     "MCP legacy": legacy(),
     "well-known": [get("/.well-known/mcp.json"), get("/.well-known/mcp.json", query="x")],
