@@ -50,7 +50,7 @@ test: $(VENV)/.installed-test ## run the whole test suite
 .PHONY: test-oldest
 test-oldest: $(OLDEST)/.installed ## run the tests with the oldest versions that setup.cfg allows, on PYTHON_OLDEST
 	$(OLDEST)/bin/python -m pytest --ignore=tests/test_readme.py --ignore=tests/test_clients.py \
-		--ignore=tests/bridge/test_clients.py --ignore=tests/test_call_budget.py
+		--ignore=tests/bridge/test_clients.py --ignore=tests/test_call_budget.py --ignore=tests/test_explorer_page.py
 
 $(OLDEST)/.installed: setup.cfg pyproject.toml tests/oldest_versions.py
 	$(PYTHON_OLDEST) -m venv --clear $(OLDEST)
@@ -63,7 +63,7 @@ fuzz: $(VENV)/.installed-test ## send many hostile requests, FUZZ_EXAMPLES of th
 	FUZZ_EXAMPLES='$(FUZZ_EXAMPLES)' FUZZ_SEED='$(FUZZ_SEED)' $(RUN) pytest tests/test_hostile_requests.py
 
 .PHONY: clients
-clients: $(CLIENTS_PYTHON) tests/clients/node_modules/.installed ## install the MCP clients that the tests connect with
+clients: $(CLIENTS_PYTHON) tests/clients/node_modules/.installed tests/explorer/node_modules/.installed ## install the MCP clients that the tests connect with, and what looks at the explorer
 
 .PHONY: conformance
 conformance: $(VENV)/.installed-test tests/conformance/node_modules/.installed ## run the official MCP conformance suite
@@ -101,6 +101,10 @@ audit: $(VENV)/.installed-sample $(VENV)/.installed-audit ## look up known vulne
 	$(RUN) pip freeze --exclude-editable > $(VENV)/audited.txt
 	$(RUN) pip_audit --strict --progress-spinner=off --disable-pip --no-deps --requirement $(VENV)/audited.txt \
 		|| { echo 'make audit: there are vulnerabilities, or no service could be asked; see above' >&2; exit 1; }
+
+.PHONY: screenshots
+screenshots: $(VENV)/.installed-test ## take the README's pictures of the explorer again; needs chromium
+	$(RUN) tests.screenshots
 
 .PHONY: pictures
 pictures: $(VENV)/.installed-sample ## draw the README's pictures of the command line again

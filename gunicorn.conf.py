@@ -53,6 +53,7 @@ def _welcome(host: str, port: int) -> str:
     return f"""
     The sample site is at {url}
     AI clients connect to {url}/mcp
+    You can try everything at {url}/mcp/explorer
 
     Try, in another terminal:
 

@@ -20,6 +20,7 @@ from .completers import make_completer
 from .core import Core
 from .declarations import checked_permissions, spell
 from .faces import discovery, jsonrpc, mcp, rest
+from .faces.explorer import ROUTES as EXPLORER_ROUTES
 from .faces.routes import Route
 from .methods import CommonOptions, MethodOptions, make_method
 from .prompts import PromptOptions, make_prompt
@@ -52,8 +53,9 @@ class McpBlueprint(Blueprint):
     :param name: The blueprint's name; several in one app need different ones, and different URL prefixes.
     :param import_name: As for any blueprint; only needed for its own templates and static files.
     :param auth: A Flask-HTTPAuth object: Basic, Token, Digest or Multi. Without one every caller is anonymous.
-    :param require_auth: Refuse anonymous callers everywhere but under ``/.well-known/``.
+    :param require_auth: Refuse anonymous callers everywhere but under ``/.well-known/`` and at the explorer's page.
     :param discover_access: Permissions it takes to list and describe tools.
+    :param explorer: Serve a page on which people try the tools, at ``/mcp/explorer``.
     :param limiter: The app's Flask-Limiter object, for rate limits.
     :param rate_limit: How many calls one caller may make, such as ``"100/minute"``; needs a limiter.
     :param options: Everything else a :class:`flask.Blueprint` takes, such as ``url_prefix``.
@@ -67,6 +69,7 @@ class McpBlueprint(Blueprint):
         auth: HTTPAuth | MultiAuth | None = None,
         require_auth: bool = False,
         discover_access: Iterable[str] = (),
+        explorer: bool = True,
         limiter: Limiter | None = None,
         rate_limit: str | None = None,
         **options: Any,
@@ -82,7 +85,8 @@ class McpBlueprint(Blueprint):
             require_auth=require_auth,
             discover_access=checked_permissions("discover_access", discover_access),
         )
-        for route in ROUTES:
+        self._routes = (*ROUTES, *EXPLORER_ROUTES) if explorer else ROUTES
+        for route in self._routes:
             self.add_url_rule(
                 route.path,
                 route.endpoint,
@@ -277,7 +281,7 @@ class McpBlueprint(Blueprint):
             self.core.registry.use_aliases()
         blueprints: dict[str, Core] = app.extensions.setdefault(discovery.EXTENSION, {})
         blueprints[name] = self.core
-        endpoints = {f"{name}.{route.endpoint}" for route in ROUTES}
+        endpoints = {f"{name}.{route.endpoint}" for route in self._routes}
         well_known = discovery.WELL_KNOWN
         if well_known.endpoint not in app.view_functions:
             app.add_url_rule(

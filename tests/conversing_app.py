@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-from flask import Flask, g
+from flask import Flask, Response, g
 
 from flask_jsonrpc_mcp import McpBlueprint, PromptMessage, current_call, mcp_tool
 
@@ -142,6 +142,11 @@ def create_app(**config: Any) -> Flask:
     app.config.from_mapping(config)
     app.config.from_prefixed_env("CONVERSING")
     app.register_blueprint(rpc)
+
+    @app.after_request
+    def sign(response: Response) -> Response:
+        response.headers["X-Worker"] = str(os.getpid())
+        return response
 
     @app.teardown_request
     def tear_down(error: BaseException | None) -> None:

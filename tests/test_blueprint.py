@@ -175,6 +175,7 @@ def test_well_known_tells_who_where_and_how() -> None:
                     "describe": "http://localhost/mcp/tools/describe",
                     "invoke": "http://localhost/mcp/tools/invoke",
                     "serverCard": "http://localhost/mcp/server-card",
+                    "explorer": "http://localhost/mcp/explorer",
                     "tool": "http://localhost/mcp/tools/{name}",
                 },
                 "authentication": {"required": True, "schemes": ["Basic"]},

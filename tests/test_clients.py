@@ -1,7 +1,8 @@
 """Real MCP clients, at home in tests/clients, against the sample site under gunicorn with several workers.
 
-Each is a program of its own: it connects to a URL (in the mode it is told, where it knows both eras), lists all tools,
-calls some, and prints one JSON document about what it saw. The sign-in is in its environment.
+Each is a program of its own: it connects to a URL (in the mode it is told, where it knows both eras), lists all tools
+and calls some, or else converses with the app in conversing_app.py. It prints one JSON document about what it saw. The
+sign-in is in its environment.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from base64 import b64encode
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -36,7 +38,14 @@ class McpClient:
     unknown_tool: Any = -32602
 
     def visit(self, server: Server, *calls: tuple[str, Any], authorization: str | None = None) -> Any:
-        """Run it, and return what it saw."""
+        """Let it call tools, and return what it saw."""
+        return self._run(server, calls, authorization)
+
+    def converse(self, server: Server) -> Any:
+        """Let it use prompts, resources, progress and questions, and return what it saw."""
+        return self._run(server, None)
+
+    def _run(self, server: Server, calls: Any, authorization: str | None = None) -> Any:
         folder = ROOT / ".clients" / self.environment
         need_made(folder / ".installed", "clients")
         if self.script.endswith(".mjs"):
@@ -167,6 +176,47 @@ def test_a_session_goes_from_worker_to_worker(server: Server) -> None:
         workers[session].add(worker)
     del workers["-"]
     assert max(map(len, workers.values())) > 1
+
+
+@pytest.fixture(scope="module")
+def conversing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("conversing")
+    env = {"CONVERSING_JSONRPC_MCP_MAILBOX": str(folder / "mail"), "NOTES": str(folder)}
+    with gunicorn(
+        "tests.conversing_app:create_app()", folder, "--workers", "3", "--keep-alive", "0", env=env
+    ) as running:
+        yield running
+    assert "Traceback" not in running.log.read_text()
+
+
+READ = {
+    "prompts": ["paint"],
+    "messages": [["user", "Paint the north wall green."], ["assistant", "With pleasure."]],
+    "resources": ["notes://today", "notes://leaf"],
+    "templates": ["notes://{id}/data"],
+    "today": "Water the elms.",
+    "data": '{"id":7,"words":3}',
+    "leaf": b64encode(b"\x89PNG leaf").decode(),
+}
+HEARD = {
+    "completed": ["green", "grey"],
+    "progress": [[1, 3, "1 of 3"], [2, 3, "2 of 3"], [3, 3, "3 of 3"]],
+    "counted": "3",
+    "greeting": "Hello Ada",
+    "deleted": "deleted 7",
+    "asked": ["What is your name?", "Delete article 7?"],
+}
+
+
+def test_a_client_converses(conversing: Server, client: McpClient) -> None:
+    """It reads prompts and resources; where it is more than a command line, it hears of progress, and is asked.
+
+    The Inspector also listens, more often at once than there are places.
+    """
+    seen = client.converse(conversing)
+    expected = READ if client.script == "inspector.mjs" else {**READ, **HEARD}
+    assert seen["version"] == client.version
+    assert {name: seen[name] for name in seen if name not in ("version", "server")} == expected
 
 
 def every_tool(server: Server) -> list[dict[str, Any]]:

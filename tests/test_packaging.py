@@ -22,7 +22,8 @@ PLUGIN = "pytest_flask_jsonrpc_mcp.py"
 
 def files_of_the_package() -> set[str]:
     modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / PACKAGE).rglob("*.py")}
-    return {*modules, f"{PACKAGE}/py.typed", PLUGIN}
+    page = {path.relative_to(ROOT).as_posix() for path in (ROOT / PACKAGE / "explorer").iterdir()}
+    return {*modules, *page, f"{PACKAGE}/py.typed", PLUGIN}
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,12 @@ import signal
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPException
 from pathlib import Path
 
 import pytest
 
+from .conversations import Conversation, text_of
 from .load import INVOKE, RawClient, load, request_bytes, wait_until
 from .servers import Server, gunicorn, nginx
 
@@ -148,3 +150,77 @@ def test_behind_nginx_slow_clients_hold_no_thread(tmp_path: Path) -> None:
         reply = front.request(INVOKE, data={"name": "content_types.list", "arguments": {}}, headers=site)
         assert reply.status == 200
         assert [client.result() for client in slow] == [reply.json()["result"]] * 4
+
+
+CONVERSING = "tests.conversing_app:create_app()"
+
+
+@pytest.fixture
+def talking(tmp_path: Path) -> Iterator[Server]:
+    """A server whose methods report."""
+    env = {"CONVERSING_JSONRPC_MCP_MAILBOX": str(tmp_path / "mail"), "NOTES": str(tmp_path)}
+    with gunicorn(CONVERSING, tmp_path, "--preload", "--graceful-timeout", "10", env=env) as running:
+        yield running
+
+
+class Counting:
+    """A call that reports twenty times within a second or two; its first report is here already."""
+
+    def __init__(self, server: Server, number: int) -> None:
+        self.number = number
+        client, arguments = Conversation(server, "2026-07-28"), {"to": 20, "pause": 0.05}
+        exchange = client.call("count", arguments, id=number, token=number)
+        self.worker = int(exchange.response.headers["X-Worker"])
+        self.messages = exchange.messages()
+        assert next(self.messages)["params"]["progress"] == 1
+
+    def is_complete(self) -> bool:
+        """Read the rest; false when it is cut."""
+        try:
+            *reports, answer = self.messages
+        except (OSError, HTTPException, ValueError):
+            return False
+        if answer.get("id") != self.number:
+            return False
+        return [report["params"]["progress"] for report in reports] == list(range(2, 21)) and text_of(answer) == "20"
+
+
+def test_streams_that_run_when_the_server_is_told_to_end_are_completed(talking: Server) -> None:
+    calls = [Counting(talking, number) for number in range(8)]
+    with ThreadPoolExecutor(1) as pool:
+        ended = pool.submit(talking.stop)
+        assert all(call.is_complete() for call in calls)
+        assert ended.result() == 0
+    assert "Traceback" not in talking.log.read_text()
+
+
+def test_streams_outlive_a_reload(talking: Server) -> None:
+    calls = [Counting(talking, number) for number in range(8)]
+    talking.process.send_signal(signal.SIGHUP)
+    assert all(call.is_complete() for call in calls)
+    wait_until(lambda: not any(is_alive(call.worker) for call in calls), "the old workers are gone")
+    assert Counting(talking, 9).is_complete()
+    assert "Traceback" not in talking.log.read_text()
+
+
+def test_a_killed_worker_cuts_only_its_own_streams(talking: Server) -> None:
+    workers: set[int] = set()
+    while len(workers) < 2:  # a stream on each, both in their first second
+        calls = [Counting(talking, number) for number in range(4)]
+        workers = {call.worker for call in calls}
+    victim = calls[0].worker
+    os.kill(victim, signal.SIGKILL)
+    assert [call.is_complete() for call in calls] == [call.worker != victim for call in calls]
+    assert Counting(talking, 9).is_complete()
+
+
+def test_a_client_that_listens_does_not_keep_the_server_from_ending(tmp_path: Path) -> None:
+    env = {"CONVERSING_JSONRPC_MCP_MAILBOX": str(tmp_path / "mail"), "NOTES": str(tmp_path)}
+    with gunicorn(CONVERSING, tmp_path, "--graceful-timeout", "1", env=env) as server:
+        wanted = {"notifications": {"toolsListChanged": True}}
+        listening = Conversation(server, "2026-07-28").open("subscriptions/listen", wanted).messages()
+        next(listening)
+        assert server.stop() == 0
+        with pytest.raises((OSError, HTTPException, StopIteration)):
+            next(listening)
+    assert "Traceback" not in server.log.read_text()

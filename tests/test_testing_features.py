@@ -86,6 +86,12 @@ def client(app: Flask, request: pytest.FixtureRequest) -> McpTestClient:
     return McpTestClient(app, version=request.param)
 
 
+@pytest.fixture(params=[version for version in VERSIONS if version >= "2025-06-18"])
+def talker(app: Flask, request: pytest.FixtureRequest) -> McpTestClient:
+    """A client of a version that has forms."""
+    return McpTestClient(app, version=request.param)
+
+
 def test_progress_and_log_of_a_call_are_heard(client: McpTestClient) -> None:
     result = client.call("count", {"to": 2}, listen=True)
     assert result.value == 2
@@ -104,37 +110,42 @@ def test_calls_that_report_nothing_can_be_listened_to(client: McpTestClient) -> 
     assert client.call("count", {"to": "x"}, listen=True).progress == []
 
 
-def test_questions_are_answered_one_after_the_other(client: McpTestClient) -> None:
+def test_questions_are_answered_one_after_the_other(talker: McpTestClient) -> None:
     answers = {"person": {"name": "Ada", "age": 36}, "advice": "The Ritz"}
-    result = client.call("book", {"nights": 2}, answers=answers)
+    result = talker.call("book", {"nights": 2}, answers=answers)
     assert result.value == {"booked": True, "name": "Ada", "nights": 2, "advice": "The Ritz"}
     assert list(result.questions) == ["person", "advice"]
     assert result.questions["person"]["params"]["message"] == "Who travels?"
 
 
-def test_questions_are_answered_all_at_once(client: McpTestClient) -> None:
-    result = client.call("plan", answers={"go": "accept", "roots": ["file:///a"], "idea": "Sleep"})
+def test_questions_are_answered_all_at_once(talker: McpTestClient) -> None:
+    result = talker.call("plan", answers={"go": "accept", "roots": ["file:///a"], "idea": "Sleep"})
     assert result.value == {"go": "accept", "roots": ["file:///a"], "idea": "Sleep"}
 
 
-def test_a_person_can_decline(client: McpTestClient) -> None:
-    assert client.call("book", {"nights": 2}, answers={"person": "decline"}).value == {"booked": False}
-    refused = client.call("delete", {"id": 3}, answers={"confirm": "cancel"})
+def test_a_person_can_decline(talker: McpTestClient) -> None:
+    assert talker.call("book", {"nights": 2}, answers={"person": "decline"}).value == {"booked": False}
+    refused = talker.call("delete", {"id": 3}, answers={"confirm": "cancel"})
     assert refused.error.message == "Not done: the person who was asked did not agree"
-    assert client.call("delete", {"id": 3}, answers={"confirm": "accept"}).value is True
+    assert talker.call("delete", {"id": 3}, answers={"confirm": "accept"}).value is True
 
 
-def test_a_question_that_the_test_did_not_expect_fails_it(client: McpTestClient) -> None:
-    error = client.call("book", {"nights": 2}).error
-    key = "person" if client.version == MODERN else "question-1"
+def test_a_question_that_the_test_did_not_expect_fails_it(talker: McpTestClient) -> None:
+    error = talker.call("book", {"nights": 2}).error
+    key = "person" if talker.version == MODERN else "question-1"
     assert (error.slug, error.advice) == ("input_required", f"answer it: answers={{{key!r}: ...}}")
 
 
-def test_an_answer_that_does_not_fit_fails_the_test_with_the_form(client: McpTestClient) -> None:
-    error = client.call("book", {"nights": 2}, answers={"person": {"name": "Ada", "age": "old"}, "advice": "?"}).error
+def test_an_answer_that_does_not_fit_fails_the_test_with_the_form(talker: McpTestClient) -> None:
+    error = talker.call("book", {"nights": 2}, answers={"person": {"name": "Ada", "age": "old"}, "advice": "?"}).error
     assert error.slug == "input_required"
     assert str(error.advice).startswith("the answer to 'person' does not fit this form: {")
     assert "'age'" in str(error.advice)
+
+
+def test_versions_without_forms_cannot_be_asked_for_them(app: Flask) -> None:
+    result = McpTestClient(app, version="2025-03-26").call("book", {"nights": 2}, answers={"person": {}})
+    assert result.error.slug == "missing_capability"
 
 
 def test_a_client_that_cannot_be_asked_is_told_so(app: Flask) -> None:

@@ -15,6 +15,7 @@ from ..mcp.offers import capabilities_of
 from ..mcp.protocol import MODERN, VERSIONS
 from ..settings import server_name, setting
 from ..strict_json import write
+from . import explorer
 from .browser_guard import host_name
 from .responses import json_response, make_page, page_response, spell_error
 from .routes import Route
@@ -68,6 +69,8 @@ def _describe_blueprint(name: str, core: Core) -> dict[str, Any] | None:
         "invoke": "invoke_tool",
         "serverCard": "server_card",
     }
+    if f"{name}.{explorer.ENDPOINT}" in current_app.view_functions:
+        endpoints["explorer"] = explorer.ENDPOINT
     try:
         urls = {role: url_for(f"{name}.{endpoint}", _external=True) for role, endpoint in endpoints.items()}
     except BuildError:

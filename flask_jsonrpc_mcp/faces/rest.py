@@ -72,7 +72,9 @@ def describe_tool(core: Core, caller: Caller) -> Response:
     name = _load(_describe_query, _first_values())["name"]
     tool = core.catalogue.find(name, caller)
     described = {**tool.descriptor, "outputSchema": tool.descriptor.get("outputSchema", {})}
-    page = make_page(write({"tool": described}))
+    # Whoever sees a tool has all of its permissions, so they learn nothing that they may not know.
+    access = {"access": sorted(tool.access)} if tool.access else {}
+    page = make_page(write({"tool": described, **access}))
     return page_response(page, core, caller, setting("LIST_MAX_AGE"))
 
 

@@ -52,14 +52,22 @@ class Visitor:
 @contextmanager
 def visit(url: str, folder: Path, mode: str = "auto", **env: str) -> Iterator[Visitor]:
     """Start the client, which starts the bridge; both end at the end of their input."""
+    bridge = [sys.executable, "-m", "flask_jsonrpc_mcp", "bridge"]
+    # What the client is started from is where the bridge finds the package.
+    settings = {"MCP_BRIDGE_URL": url, "MCP_BRIDGE_TIMEOUT": "300", "PYTHONPATH": str(ROOT), **env}
+    with converse(bridge, folder, mode, **settings) as visitor:
+        yield visitor
+
+
+@contextmanager
+def converse(server: list[str], folder: Path, mode: str, **env: str) -> Iterator[Visitor]:
+    """Start the client, which starts a server on standard input and output; both end at the end of their input."""
     environment = ROOT / ".clients/mcp2"
     need_made(environment / ".installed", "clients")
-    bridge = json.dumps([sys.executable, "-m", "flask_jsonrpc_mcp", "bridge"])
-    # What the client is started from is where the bridge finds the package.
-    settings = json.dumps({"MCP_BRIDGE_URL": url, "PYTHONPATH": str(ROOT), **env})
+    script = ROOT / "tests/clients/python_sdk_2_stdio.py"
     with (folder / "client.log").open("w") as log:
         process = subprocess.Popen(
-            [environment / "bin/python", ROOT / "tests/clients/python_sdk_2_stdio.py", bridge, mode, settings],
+            [environment / "bin/python", script, json.dumps(server), mode, json.dumps(env)],
             cwd=folder,
             env={"PATH": os.environ["PATH"], "HOME": str(folder)},
             stdin=subprocess.PIPE,

@@ -44,7 +44,8 @@ def serve_modern(core: Core, caller: Caller, payload: Any) -> HttpResponse:
         try:
             return _listen(reply.result, cancellation)
         except RpcError as error:
-            reply = Response(reply.id, error=error)
+            # Not 503: clients take that for the end of the server, and ask it nothing more.
+            return respond(Response(reply.id, error=error), 200)
     return respond(reply, _status_of(reply))
 
 

@@ -1,0 +1,84 @@
+// Signing in. Names and secrets stay in memory, and go nowhere but to this server.
+
+function signInValue(way, { username, secret }) {
+  if (way.kind === "password") return `Basic ${base64(`${username}:${secret}`)}`;
+  return way.header === "Authorization" ? `${way.scheme} ${secret}` : secret;
+}
+
+function canSignIn(server) {
+  return server.ways.some(({ kind }) => kind !== "other");
+}
+
+// Ask how, and try it; calls signedIn() when the server agrees.
+function openSignIn(server, signedIn) {
+  const ways = server.ways.filter(({ kind }) => kind !== "other");
+  const username = make("input", {
+    id: newId(), autocomplete: "username", spellcheck: "false", autocapitalize: "none", required: true,
+  });
+  const password = make("input", { id: newId(), type: "password", autocomplete: "current-password" });
+  const token = make("input", { id: newId(), type: "password", autocomplete: "off", required: true });
+  const labelled = (input, text) => make("div", { class: "field" }, make("label", { for: input.id }, text), input);
+  const byKind = {
+    password: [labelled(username, "User name"), labelled(password, "Password")],
+    token: [labelled(token, "Token")],
+  };
+  const inputs = make("div", { class: "fields" });
+  const error = make("p", { class: "error", role: "alert", hidden: true });
+  const submit = make("button", { class: "primary", type: "submit" }, "Sign in");
+  let way = ways[0];
+
+  function choose(chosen) {
+    way = chosen;
+    inputs.replaceChildren(...byKind[way.kind]);
+  }
+  const radios = ways.length > 1 && make("div", { class: "choice", role: "radiogroup", "aria-label": "Sign in with" },
+    ways.map((each, index) => make("label", {},
+      make("input", { type: "radio", name: "way", checked: index === 0, onchange: () => choose(each) }),
+      make("span", {}, each.kind === "password" ? "Password" : tokenName(each, ways)))));
+
+  async function trySignIn(event) {
+    event.preventDefault();
+    error.hidden = true;
+    submit.disabled = true;
+    const secret = way.kind === "password" ? password.value : token.value.trim();
+    const before = server.credentials;
+    server.credentials = { ...way, username: username.value, value: signInValue(way, { username: username.value, secret }) };
+    try {
+      await server.discover();
+      dialog.close("done");
+      signedIn();
+    } catch (failure) {
+      server.credentials = before;
+      const wrong = way.kind === "password" ? "Wrong user name or password." : "The server does not know this token.";
+      error.textContent = failure.status === 401 ? wrong : failure.message;
+      error.hidden = false;
+      (way.kind === "password" ? password : token).select();
+    } finally {
+      submit.disabled = false;
+    }
+  }
+  const dialog = make("dialog", { "aria-labelledby": "sign-in-title" },
+    make("form", { onsubmit: trySignIn },
+      make("h2", { id: "sign-in-title" }, "Sign in"), radios, inputs, error,
+      make("p", { class: "hint" }, "Kept in this page’s memory only; reloading forgets it."),
+      make("div", { class: "actions" }, button("Cancel", () => dialog.close()), submit)));
+  choose(way);
+  askInDialog(dialog);
+  inputs.querySelector("input").focus();
+}
+
+function tokenName(way, ways) {
+  return ways.filter(({ kind }) => kind === "token").length > 1 ? `Token (${way.header})` : "Token";
+}
+
+// Who is signed in, and the button to change that.
+function showWho(server, { open, signOut }) {
+  const { credentials, ways } = server;
+  if (credentials !== null) {
+    const who = credentials.kind === "password" ? credentials.username : "with a token";
+    const how = credentials.kind === "password" ? "Signed in as " : "Signed in ";
+    return [make("span", { class: "user" }, make("span", { class: "muted" }, how), who), button("Sign out", signOut)];
+  }
+  if (canSignIn(server)) return [button("Sign in", open, { class: "primary", id: "sign-in" })];
+  return ways.length > 0 ? [make("span", { class: "muted" }, `Sign-in by ${ways[0].scheme} is not possible on this page`)] : [];
+}
