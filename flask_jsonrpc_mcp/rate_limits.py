@@ -52,10 +52,10 @@ class RateLimits:
         if self._per_caller:
             self._hit(self._per_caller, caller, "caller")
 
-    def count_method(self, caller: Caller, name: str, limits: tuple[RateLimitItem, ...]) -> None:
-        """Count a call of one method by a caller."""
+    def count_method(self, caller: Caller, kind: str, name: str, limits: tuple[RateLimitItem, ...]) -> None:
+        """Count a run of one method by a caller; a prompt may have the name of a tool."""
         if limits:
-            self._hit(limits, caller, f"method:{name}")
+            self._hit(limits, caller, f"{kind}:{name}")
 
     def _hit(self, limits: tuple[RateLimitItem, ...], caller: Caller, scope: str) -> None:
         if self._limiter is None or not self._limiter.enabled:
