@@ -50,10 +50,17 @@ def test_every_file_is_there_for_a_command() -> None:
             assert not block.file or number < max(commands, default=0), f"{page}: nothing uses {block}"
 
 
-def test_every_setting_is_in_the_table() -> None:
+def test_every_setting_is_in_the_table_with_its_default() -> None:
     page = (ROOT / "docs/settings.md").read_text()
-    listed = re.findall(rf"^\| `{PREFIX}(\w+)` \|", page, re.MULTILINE)
+    listed = dict(re.findall(rf"^\| `{PREFIX}(\w+)` \| (.*?) \|", page, re.MULTILINE))
     assert sorted(listed) == sorted(DEFAULTS)
+    for name, default in DEFAULTS.items():
+        if isinstance(default, (bool, str)):
+            assert listed[name] == f"`{default!r}`".replace("'", '"')
+        elif isinstance(default, int):
+            assert listed[name].split(",")[0] == str(default)
+        else:
+            assert not default  # and the table says in words what that means
 
 
 @pytest.mark.parametrize("module", [flask_jsonrpc_mcp, doctor, testing], ids=lambda module: module.__name__)
