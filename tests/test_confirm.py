@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from flask_limiter import Limiter
 
 from flask_jsonrpc_mcp import Elicit, McpBlueprint, current_call, mcp_tool
 from flask_jsonrpc_mcp.mcp.protocol import LEGACY, MODERN
@@ -162,6 +163,18 @@ def test_the_key_of_the_confirmation_is_taken(site: Site, version: str, caplog: 
     client = person(site, version, accept())
     assert client.call("ask").startswith("Internal error")
     assert "the key 'confirm' is that of another question; give each a key of its own" in caplog.text
+
+
+@pytest.mark.parametrize("version", ERAS)
+def test_asking_first_does_not_count_as_a_call(version: str, tmp_path: Path, deleted: list[Any]) -> None:
+    limiter = Limiter(lambda: "unused", storage_uri="memory://")
+    site = Site(McpBlueprint(limiter=limiter), SECRET_KEY="key", JSONRPC_MCP_MAILBOX=tmp_path)
+    limiter.init_app(site.app)
+    site.rpc.add_method("delete", mcp_tool(confirm="Delete {id}?")(deleting(deleted)), rate_limit="1/hour")
+    assert person(site, version, DECLINE).call("delete", {"id": 6}) == REFUSED
+    assert person(site, version, accept()).call("delete", {"id": 7}) is None
+    assert person(site, version, accept()).call("delete", {"id": 8}).startswith("Too many calls")
+    assert deleted == [7]
 
 
 # The text

@@ -454,6 +454,8 @@ def test_a_prompt_can_have_a_rate_limit(version: str) -> None:
     limiter.init_app(site.app)
     site.rpc.add_prompt("rare", lambda: "once", rate_limit="1/hour")
     site.rpc.add_prompt("often", lambda: "again")
+    site.tool(lambda: "a tool's count is its own", name="rare", rate_limit="1/hour")
+    assert "own" in client_of(version, site.client).call("rare").text
     result(get(site, "rare", version))
     refused = get(site, "rare", version)
     assert error(refused)[:2] == (429, -32005)
