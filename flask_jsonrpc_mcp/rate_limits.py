@@ -49,14 +49,16 @@ class RateLimits:
 
         :raises RateLimited: when it is one too many.
         """
-        self._hit(self._per_caller, caller, "caller")
+        if self._per_caller:
+            self._hit(self._per_caller, caller, "caller")
 
     def count_method(self, caller: Caller, kind: str, name: str, limits: tuple[RateLimitItem, ...]) -> None:
         """Count a run of one method by a caller; a prompt may have the name of a tool."""
-        self._hit(limits, caller, f"{kind}:{name}")
+        if limits:
+            self._hit(limits, caller, f"{kind}:{name}")
 
     def _hit(self, limits: tuple[RateLimitItem, ...], caller: Caller, scope: str) -> None:
-        if not limits or self._limiter is None or not self._limiter.enabled:
+        if self._limiter is None or not self._limiter.enabled:
             return
         identity = ("flask-jsonrpc-mcp", self._blueprint, scope, caller.principal or f"address:{caller.address}")
         for limit in limits:

@@ -185,6 +185,7 @@ def conversing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with gunicorn(
         "tests.conversing_app:create_app()", folder, "--workers", "3", "--keep-alive", "0", env=env
     ) as running:
+        assert running.request("/mcp/tools/list").status == 200  # as above
         yield running
     assert "Traceback" not in running.log.read_text()
 

@@ -51,7 +51,7 @@ class AppServer:
 
     def answer(self, exchange: Exchange) -> Any:
         cancellation = Cancellation()
-        exchange.when_ending(cancellation.request)
+        exchange.when_cancelled(cancellation.request)
         with self._open_session() as session:
             if exchange.agreement is None:
                 return _answer_modern(session, exchange, cancellation)

@@ -120,6 +120,8 @@ function ruleWords(schema, root) {
 }
 
 function plain(value) {
+  const isListOfTexts = Array.isArray(value) && value.length > 0 && value.every((item) => typeof item === "string");
+  if (isListOfTexts) return value.join(", ");
   return typeof value === "string" && value !== "" ? value : spacedJson(value);
 }
 

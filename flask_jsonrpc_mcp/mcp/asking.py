@@ -68,7 +68,7 @@ def read_answers(request: Request, principal: str, audience: str) -> Answers:
     """
     params: Any = request.params
     responses, token = params.get("inputResponses"), params.get("requestState")
-    if responses is not None and not isinstance(responses, Mapping):
+    if responses is not None and not isinstance(responses, dict):
         raise MalformedParams("params.inputResponses must be an object")
     if token is None:
         # Nobody can tell whether these were ever asked for; see Answers.

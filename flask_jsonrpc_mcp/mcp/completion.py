@@ -60,22 +60,22 @@ def _is_visible(session: Session, completer: str) -> bool:
 def _others(params: Mapping[str, Any]) -> dict[str, str]:
     """Read what the client already has of the other arguments."""
     context = params.get("context", {})
-    arguments = context.get("arguments", {}) if isinstance(context, Mapping) else None
-    if not isinstance(arguments, Mapping) or not all(isinstance(value, str) for value in arguments.values()):
+    arguments = context.get("arguments", {}) if isinstance(context, dict) else None
+    if not isinstance(arguments, dict) or not all(isinstance(value, str) for value in arguments.values()):
         raise MalformedParams("params.context.arguments must be an object of strings")
     return dict(arguments)
 
 
 def _choices(rules: Any, typed: str) -> list[str]:
-    if not isinstance(rules, Mapping):
+    if not isinstance(rules, dict):
         return []
-    branches = [rules, *(rule for rule in rules.get("anyOf", ()) if isinstance(rule, Mapping))]
+    branches = [rules, *(rule for rule in rules.get("anyOf", ()) if isinstance(rule, dict))]
     choices = [choice for branch in branches for choice in branch.get("enum", ()) if isinstance(choice, str)]
     return [choice for choice in choices if choice.lower().startswith(typed.lower())]
 
 
 def _object_in(params: Mapping[str, Any], member: str) -> Mapping[str, Any]:
     value = params.get(member)
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         raise MalformedParams(f"params.{member} must be an object")
     return value

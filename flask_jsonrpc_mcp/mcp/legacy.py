@@ -24,9 +24,9 @@ CANCELLED = "notifications/cancelled"
 def agree(request: Request) -> Agreement:
     """Settle the version: the client's when we speak it, else our newest."""
     params = request.params
-    if not isinstance(params, Mapping) or not isinstance(params.get("protocolVersion"), str):
+    if not isinstance(params, dict) or not isinstance(params.get("protocolVersion"), str):
         raise MalformedParams("initialize needs params.protocolVersion")
-    if not isinstance(params.get("capabilities"), Mapping) or not isinstance(params.get("clientInfo"), Mapping):
+    if not isinstance(params.get("capabilities"), dict) or not isinstance(params.get("clientInfo"), dict):
         raise MalformedParams("initialize needs params.capabilities and params.clientInfo")
     wanted = params["protocolVersion"]
     version = wanted if wanted in protocol.LEGACY else protocol.LEGACY[0]
@@ -53,7 +53,7 @@ def answer(session: Session, request: Request) -> Any:
     """
     if not request.wants_reply:
         return None
-    if not isinstance(request.params, Mapping):
+    if not isinstance(request.params, dict):
         raise InvalidRequest("params must be an object")
     handle = handler_of(session.core, request.method, _METHODS)
     if handle is None:

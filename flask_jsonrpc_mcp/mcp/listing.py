@@ -58,6 +58,6 @@ def text_in(params: Mapping[str, Any], member: str) -> str:
 def arguments_in(params: Mapping[str, Any]) -> Mapping[str, Any]:
     """Read the arguments of a call, which may be left out when there are none."""
     arguments = params.get("arguments", {})
-    if not isinstance(arguments, Mapping):
+    if not isinstance(arguments, dict):
         raise MalformedParams("params.arguments must be an object")
     return arguments

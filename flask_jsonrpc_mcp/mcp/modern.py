@@ -61,7 +61,7 @@ def answer(
 ) -> dict[str, Any] | Prepared | Subscription:
     """Answer a request with its result, or with what a client listens to from now on."""
     params: Any = request.params
-    if isinstance(params, Mapping) and params.get("_meta") is None and mirror.version not in (None, protocol.MODERN):
+    if isinstance(params, dict) and params.get("_meta") is None and mirror.version not in (None, protocol.MODERN):
         # An older client that means another version would not know what _meta has to do with it.
         raise UnsupportedVersion(str(mirror.version), protocol.VERSIONS)
     opening = read_opening(request)

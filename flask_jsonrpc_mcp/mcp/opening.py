@@ -24,13 +24,11 @@ class Opening:
 
 def is_modern(message: Any) -> bool:
     """Tell whether a message is of a modern client: it names its version, or asks what only such a client asks."""
-    if not isinstance(message, Mapping):
+    if not isinstance(message, dict):
         return False
     params = message.get("params")
-    meta = params.get("_meta") if isinstance(params, Mapping) else None
-    return message.get("method") == protocol.DISCOVER or (
-        isinstance(meta, Mapping) and protocol.PROTOCOL_VERSION in meta
-    )
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    return message.get("method") == protocol.DISCOVER or (isinstance(meta, dict) and protocol.PROTOCOL_VERSION in meta)
 
 
 def require_id(request: Request) -> None:
@@ -41,15 +39,15 @@ def require_id(request: Request) -> None:
 
 def read_opening(request: Request) -> Opening:
     """Read what a modern request says of itself, of whatever version."""
-    if not isinstance(request.params, Mapping):
+    if not isinstance(request.params, dict):
         raise InvalidRequest("params must be an object")
     meta = request.params.get("_meta")
-    if not isinstance(meta, Mapping):
+    if not isinstance(meta, dict):
         raise MalformedParams("params._meta is missing")
     version, capabilities = meta.get(protocol.PROTOCOL_VERSION), meta.get(protocol.CLIENT_CAPABILITIES)
     if not isinstance(version, str):
         raise MalformedParams(f"params._meta must have {protocol.PROTOCOL_VERSION}")
-    if not isinstance(capabilities, Mapping):
+    if not isinstance(capabilities, dict):
         raise MalformedParams(f"params._meta must have {protocol.CLIENT_CAPABILITIES}")
     return Opening(version, features_of(capabilities, version), request.params, meta)
 

@@ -70,7 +70,7 @@ def subscribe(session: Session, request: Request) -> Subscription:
         raise MethodNotFound(request.method)
     params: Any = request.params
     wanted = params.get("notifications")
-    if not isinstance(wanted, Mapping):
+    if not isinstance(wanted, dict):
         raise MalformedParams("params.notifications must be an object")
     agreed: dict[str, Any] = {name: True for name in _FILTERS if wanted.get(name) is True}
     uris = wanted.get(_UPDATES, [])

@@ -92,6 +92,10 @@ class Exchange:
                 return
         callback()
 
+    def when_cancelled(self, callback: Callable[[], object]) -> None:
+        """Call back when the client cancels the request, but not when it leaves: it may still read the answer."""
+        self.when_ending(lambda: callback() if self.is_cancelled else None)
+
     def finish(self) -> bool:
         """Come to the end; False when that has happened already, and there is nothing to be said any more."""
         with self._lock:

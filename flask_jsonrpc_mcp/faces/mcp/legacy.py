@@ -166,9 +166,9 @@ def _status_of(reply: Response) -> int:
 
 
 def _params(asked: Request) -> Mapping[str, Any]:
-    return asked.params if isinstance(asked.params, Mapping) else {}
+    return asked.params if isinstance(asked.params, dict) else {}
 
 
 def _meta(asked: Request) -> Mapping[str, Any]:
     meta = _params(asked).get("_meta")
-    return meta if isinstance(meta, Mapping) else {}
+    return meta if isinstance(meta, dict) else {}

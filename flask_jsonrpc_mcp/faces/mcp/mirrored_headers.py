@@ -25,9 +25,8 @@ _SENTINEL_START, _SENTINEL_END = "=?base64?", "?="
 class MirroredHeaders:
     """Checks the headers of the current request. Those sent twice arrive joined by a comma, and so do not match."""
 
-    @property
-    def version(self) -> str | None:
-        return _header(VERSION_HEADER)
+    def __init__(self) -> None:
+        self.version = _header(VERSION_HEADER)
 
     def check_version(self, version: str) -> None:
         self._check(VERSION_HEADER, self.version, version)
