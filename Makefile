@@ -49,7 +49,7 @@ test: $(VENV)/.installed-test ## run the whole test suite
 
 .PHONY: test-oldest
 test-oldest: $(OLDEST)/.installed ## run the tests with the oldest versions that setup.cfg allows, on PYTHON_OLDEST
-	$(OLDEST)/bin/python -m pytest --ignore=tests/test_readme.py --ignore=tests/test_clients.py \
+	$(OLDEST)/bin/python -m pytest --ignore=tests/test_readme.py --ignore=tests/test_docs.py --ignore=tests/test_clients.py \
 		--ignore=tests/bridge/test_clients.py --ignore=tests/test_call_budget.py --ignore=tests/test_explorer_page.py
 
 $(OLDEST)/.installed: setup.cfg pyproject.toml tests/oldest_versions.py
@@ -135,7 +135,12 @@ $(PEERS)/%/.installed: benchmarks/peers/requirements-%.txt setup.cfg
 	$(PEERS)/$*/bin/python -m pip install --quiet --requirement $<
 	@touch $@
 
+# Every warning is an error, a reference that leads nowhere included.
+.PHONY: docs
+docs: $(VENV)/.installed-docs ## build the documentation into docs/_build/index.html
+	$(RUN) sphinx --builder html --fail-on-warning --keep-going --quiet docs docs/_build
+
 .PHONY: clean
 clean: ## remove what the other targets made
-	rm -rf $(VENV) $(CLIENTS) $(PEERS) $(OLDEST) tests/*/node_modules build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage instance
+	rm -rf $(VENV) $(CLIENTS) $(PEERS) $(OLDEST) tests/*/node_modules build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage instance docs/_build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -162,11 +162,11 @@ class RunningCall:
             self.call.listener.log(level, plain, logger)
 
     def elicit(self, message: str, schema: Any = None, *, key: str | None = None) -> Elicited:
-        """Ask the person at the client to fill in a form; see :class:`Elicit`, and :meth:`ask` for what that means."""
+        """Ask the person at the client to fill in a form; see :class:`.Elicit`, and :meth:`ask` for what that means."""
         return self._ask_one(Elicit(message, {} if schema is None else schema), key)  # type: ignore[no-any-return]
 
     def elicit_url(self, message: str, url: str, *, key: str | None = None) -> Elicited:
-        """Ask the person at the client to open a page; see :class:`ElicitUrl`."""
+        """Ask the person at the client to open a page; see :class:`.ElicitUrl`."""
         return self._ask_one(ElicitUrl(message, url), key)  # type: ignore[no-any-return]
 
     def sample(
@@ -178,7 +178,7 @@ class RunningCall:
         options: Mapping[str, Any] | None = None,
         key: str | None = None,
     ) -> Sampled:
-        """Ask the client's model; see :class:`Sample`."""
+        """Ask the client's model; see :class:`.Sample`."""
         question = Sample(messages, max_tokens, system_prompt, options or {})
         return self._ask_one(question, key)  # type: ignore[no-any-return]
 

@@ -26,9 +26,9 @@ from .strict_json import to_plain, write
 method_called = Namespace().signal("method-called")
 """Sent by the app after each call, with ``call``, ``method``, ``outcome``, ``duration`` and ``error``.
 
-``call`` is the :class:`Call`, ``method`` the :class:`Method` or ``None`` when there was none to find, ``outcome`` is
-``"ok"``, ``"input_required"`` when the client is asked first, or the slug of the error, ``duration`` is in seconds, and
-``error`` is what the caller was told, or ``None``.
+``call`` is the :class:`.Call`, ``method`` what was found by its name or ``None``, ``outcome`` is ``"ok"``,
+``"input_required"`` when the client is asked first, or the slug of the error, ``duration`` is in seconds, and ``error``
+is what the caller was told, or ``None``.
 """
 
 INPUT_REQUIRED = "input_required"

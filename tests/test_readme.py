@@ -2,39 +2,20 @@
 
 from __future__ import annotations
 
-import json
+import itertools
 import os
 import re
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from .servers import ROOT, Server, free_port
+from .documents import FLASK, PORTS, SAMPLE_SITE, Block, port_of, read_blocks, run_python, running, try_commands
+from .servers import ROOT, free_port
 
-SERVER_COMMANDS = {"flask --app app run": 5000, "make serve": 8000}
-"""The blocks that start a server, and the port their text promises."""
-
-
-@dataclass(frozen=True)
-class Block:
-    language: str
-    text: str
-    line: int
-
-
-def read_blocks() -> list[Block]:
-    readme = (ROOT / "README.md").read_text()
-    fences = re.finditer(r"^```(\w+)\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
-    return [Block(fence[1], fence[2].strip(), readme.count("\n", 0, fence.start()) + 1) for fence in fences]
-
-
-BLOCKS = read_blocks()
+BLOCKS = read_blocks(ROOT / "README.md")
 
 
 def test_there_are_blocks_of_every_kind() -> None:
@@ -43,26 +24,10 @@ def test_there_are_blocks_of_every_kind() -> None:
     assert BLOCKS[0].language == "python"
 
 
-@pytest.mark.parametrize("block", [b for b in BLOCKS if b.language == "python"], ids=lambda b: f"line-{b.line}")
-def test_a_python_block_runs(block: Block, tmp_path: Path) -> None:
-    script = tmp_path / "block.py"
-    script.write_text(block.text)
-    result = subprocess.run([sys.executable, "-W", "error", script], capture_output=True, text=True, timeout=60)
-    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
-
-
-@contextmanager
-def running(command: list[str], port: int, folder: Path, **env: str) -> Iterator[Server]:
-    """Run a server until the block is left."""
-    log = folder / "server.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, cwd=folder, env={**os.environ, **env}, stdout=output, stderr=output)
-    server = Server(process, port, log)
-    try:
-        server.wait_until_ready()
-        yield server
-    finally:
-        server.stop()
+@pytest.mark.parametrize("block", [b for b in BLOCKS if b.language == "python"], ids=str)
+def test_a_python_block_runs(block: Block, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    run_python(block, tmp_path)
+    assert tuple(capfd.readouterr()) == ("", "")
 
 
 @pytest.fixture(scope="module")
@@ -82,49 +47,38 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def shell_blocks_after(command: str) -> list[tuple[Block, Block | None]]:
-    """The blocks to try while this server runs, each with the JSON that is shown as its output."""
+def blocks_after(command: str) -> list[Block]:
+    """The blocks to try while this server runs."""
     start = next(number for number, block in enumerate(BLOCKS) if block.text == command)
-    found = []
-    for block, following in zip(BLOCKS[start + 1 :], [*BLOCKS[start + 2 :], None], strict=True):
-        if block.text in SERVER_COMMANDS:
-            break
-        if block.language == "sh" and block.text != "make test":
-            found.append((block, following if following is not None and following.language == "json" else None))
-    return found
-
-
-def try_blocks(command: str, port: int) -> None:
-    blocks = shell_blocks_after(command)
-    assert blocks
-    for block, shown in blocks:
-        text = block.text.replace(f"127.0.0.1:{SERVER_COMMANDS[command]}", f"127.0.0.1:{port}")
-        result = subprocess.run(["bash", "-ec", text], capture_output=True, text=True, timeout=60)
-        assert result.returncode == 0, f"line {block.line}: {result.stderr}"
-        output = json.loads(result.stdout)
-        if shown is not None:
-            assert output == json.loads(shown.text), f"line {block.line}"
+    rest = itertools.takewhile(lambda block: port_of(block) is None, BLOCKS[start + 1 :])
+    return [block for block in rest if block.text != "make test"]
 
 
 def test_every_shell_block_belongs_to_a_server_or_is_tested_by_itself() -> None:
-    tried = [block for command in SERVER_COMMANDS for block, _ in shell_blocks_after(command)]
+    tried = [*blocks_after(FLASK), *blocks_after(SAMPLE_SITE)]
     rest = [block.text for block in BLOCKS if block.language == "sh" and block not in tried]
-    assert rest == ["flask --app app run", "make serve", "make test"]
+    assert rest == [FLASK, SAMPLE_SITE, "make test"]
 
 
 def test_the_smallest_app(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(BLOCKS[0].text)
-    port = free_port()
-    command = [sys.executable, "-m", "flask", "--app", "app", "run", "--port", str(port)]
-    with running(command, port, tmp_path):
-        try_blocks("flask --app app run", port)
+    [start] = [block for block in BLOCKS if block.text == FLASK]
+    try_commands([start, *blocks_after(FLASK)], tmp_path)
+
+
+@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", "SECURITY.md", "examples/README.md"])
+def test_every_link_leads_to_a_file(document: str) -> None:
+    """Those to headings of the same page and to other sites are left out."""
+    targets = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", (ROOT / document).read_text())
+    missing = [target for target in targets if not (ROOT / document).parent.joinpath(target).exists()]
+    assert missing == []
 
 
 def test_make_serve_works_on_a_fresh_clone_and_again(clone: Path) -> None:
     for _ in range(2):
         port = free_port()
         with running(["make", "serve"], port, clone, PORT=str(port)):
-            try_blocks("make serve", port)
+            try_commands(blocks_after(SAMPLE_SITE), clone, {PORTS[SAMPLE_SITE]: port})
         with pytest.raises(ConnectionRefusedError):  # what make has started ends with it
             socket.create_connection(("127.0.0.1", port))
     assert "SECURITY" not in (clone / "server.log").read_text()
