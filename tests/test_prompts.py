@@ -305,6 +305,12 @@ def test_a_text_may_stand_for_what_a_definition_describes(site: Site) -> None:
     assert result(get(site, "p", p='{"x": 1}'))["messages"] == [text("{'x': 1}")]
 
 
+def test_a_constant_says_what_a_text_stands_for(site: Site) -> None:
+    schema = {"properties": {"a": {"const": 5}, "b": {"const": "5"}}, "required": ["a", "b"]}
+    site.rpc.add_prompt("p", lambda a, b: f"{a!r} {b!r}", params=schema)
+    assert result(get(site, "p", a="5", b="5"))["messages"] == [text("5 '5'")]
+
+
 def test_a_marshmallow_schema_loads_the_texts(site: Site) -> None:
     loaded = {"day": fields.Date(required=True), "n": fields.Int(required=True)}
     site.rpc.add_prompt("p", lambda day, n: f"{day:%d.%m.%Y} {n + 1}", params=loaded)
