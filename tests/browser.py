@@ -10,7 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from selenium.common.exceptions import StaleElementReferenceException
+from selenium.common.exceptions import (
+    ElementClickInterceptedException,
+    ElementNotInteractableException,
+    StaleElementReferenceException,
+)
 from selenium.webdriver import Chrome, ChromeOptions, ChromeService
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -22,6 +26,11 @@ from .servers import need
 PATIENCE = 60
 """Seconds until something that should appear on the page is given up; never waited for in vain on a green run."""
 
+CHANGED_MEANWHILE = (
+    StaleElementReferenceException,
+    ElementClickInterceptedException,
+    ElementNotInteractableException,
+)
 OPTIONS = (
     "--headless=new",
     "--no-sandbox",
@@ -96,9 +105,7 @@ class Explorer:
         return self._wait(lambda driver: driver.execute_script(f"return ({script})", *args), script)
 
     def _wait(self, look: Any, what: str) -> Any:
-        wait = WebDriverWait(
-            self.driver, PATIENCE, poll_frequency=0.02, ignored_exceptions=[StaleElementReferenceException]
-        )
+        wait = WebDriverWait(self.driver, PATIENCE, poll_frequency=0.02, ignored_exceptions=CHANGED_MEANWHILE)
         return wait.until(look, f"there is no {what}")
 
     def texts(self, selector: str) -> list[str]:
@@ -142,8 +149,7 @@ class Explorer:
         script = (
             "return [...document.links].find(e => e.innerText.startsWith(arguments[0]) && e.checkVisibility()) ?? null"
         )
-        found: WebElement = self._wait(lambda driver: driver.execute_script(script, text), f"link {text!r}")
-        found.click()
+        self._click(f"link {text!r}", script, text)
 
     def press_summary(self, text: str) -> None:
         self.wait_for("summary", text).click()
@@ -155,8 +161,19 @@ class Explorer:
             const ready = all.filter(e => e.checkVisibility() && !e.disabled && !e.ariaDisabled);
             return ready.find(e => e.innerText === arguments[0]) ?? null;
         """
-        found: WebElement = self._wait(lambda driver: driver.execute_script(script, text, within), f"button {text!r}")
-        found.click()
+        self._click(f"button {text!r}", script, text, within)
+
+    def _click(self, what: str, script: str, *args: Any) -> None:
+        """Click on what a script finds, and try again where the page has just changed."""
+
+        def find_and_click(driver: Chrome) -> bool:
+            found = driver.execute_script(script, *args)
+            if found is None:
+                return False
+            found.click()
+            return True
+
+        self._wait(find_and_click, what)
 
     def type(self, *keys: str) -> None:
         """Type into whatever has the focus."""
