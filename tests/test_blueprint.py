@@ -11,7 +11,7 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 from flask_jsonrpc_mcp import McpBlueprint, mcp_tool
 from flask_jsonrpc_mcp.mcp.protocol import VERSIONS
 
-from .conftest import Site, make_app, make_auth
+from .conftest import Site, asking, make_app, make_auth
 
 
 def blueprint(name: str = "mcp", **options: Any) -> McpBlueprint:
@@ -224,3 +224,13 @@ def test_the_server_card() -> None:
             }
         ],
     }
+
+
+def test_a_prefix_with_variables_keeps_their_values_in_urls() -> None:
+    rpc = McpBlueprint(url_prefix="/<team>")
+    client = make_app(rpc).test_client()
+    [remote] = client.get("/red/mcp/server-card").get_json()["remotes"]
+    assert remote["url"] == "http://localhost/red/mcp"
+    document = client.post("/red/jsonrpc", json=asking("rpc.discover")).get_json()["result"]
+    assert document["servers"][0]["url"] == "http://localhost/red/jsonrpc"
+    assert "/red/mcp/tools/list" in client.get("/red/mcp/explorer").text

@@ -19,6 +19,7 @@ from . import explorer
 from .browser_guard import host_name
 from .responses import json_response, make_page, page_response, spell_error
 from .routes import Route
+from .urls import own_url
 
 EXTENSION = "jsonrpc_mcp"
 """Where an app keeps its blueprints of ours: ``app.extensions["jsonrpc_mcp"]``, cores by full blueprint name."""
@@ -52,7 +53,7 @@ def server_card(core: Core, caller: Caller) -> Response:
         "remotes": [
             {
                 "type": "streamable-http",
-                "url": url_for(".mcp", _external=True),
+                "url": own_url("mcp", external=True),
                 "supportedProtocolVersions": list(VERSIONS),
             }
         ],

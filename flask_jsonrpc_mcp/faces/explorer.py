@@ -11,7 +11,7 @@ import hashlib
 import html
 from importlib.resources import files
 
-from flask import Response, request, url_for
+from flask import Response
 from flask_httpauth import HTTPAuth, HTTPBasicAuth, HTTPTokenAuth
 
 from ..access import Caller
@@ -19,6 +19,7 @@ from ..core import Core
 from ..strict_json import write
 from .responses import make_page, page_response, spell_error
 from .routes import Route
+from .urls import own_url
 
 ENDPOINT = "explorer"
 
@@ -87,8 +88,7 @@ def explorer(core: Core, caller: Caller) -> Response:
         "invoke": "invoke_tool",
     }
     site = {
-        # With the variables of the blueprint's prefix, if it has any.
-        "urls": {role: url_for(f".{endpoint}", **(request.view_args or {})) for role, endpoint in endpoints.items()},
+        "urls": {role: own_url(endpoint) for role, endpoint in endpoints.items()},
         "signIn": [_way_to_sign_in(auth) for auth in core.authenticator.auths],
     }
     body = _before + html.escape(write(site).decode()) + _after

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flask import Response as HttpResponse
-from flask import url_for
 
 from .. import calls
 from ..access import Caller
@@ -22,6 +21,7 @@ from ..strict_json import write
 from .requests import read_json_body, read_json_query
 from .responses import error_response, json_response, make_page, no_content, page_response
 from .routes import Route
+from .urls import own_url
 
 FACE = "jsonrpc"
 # The last two are older labels of JSON-RPC over HTTP. No form of a web page can send any of them.
@@ -103,7 +103,7 @@ class _Exchange:
         if setting("INSTRUCTIONS"):
             info["description"] = setting("INSTRUCTIONS")
         methods = self.core.catalogue.methods_for(self.caller)
-        return openrpc_document(methods, info=info, url=url_for(".jsonrpc", _external=True))
+        return openrpc_document(methods, info=info, url=own_url("jsonrpc", external=True))
 
     def _keepable(self, reply: Response, name: str) -> HttpResponse | None:
         """The answer as caches may keep it, when it came by GET and its method says for how long."""
