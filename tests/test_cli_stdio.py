@@ -56,9 +56,13 @@ def legacy_call(name: str, id: Any = 1, **params: Any) -> dict[str, Any]:
     return asking("tools/call", {"name": name, **params}, id)
 
 
-def initialize(connection: Connection[AppServer]) -> Any:
+def handshake() -> dict[str, Any]:
     params = {"protocolVersion": LEGACY[0], "capabilities": ASKABLE, "clientInfo": {"name": "test", "version": "1"}}
-    return connection.ask(asking("initialize", params))["result"]
+    return asking("initialize", params)
+
+
+def initialize(connection: Connection[AppServer]) -> Any:
+    return connection.ask(handshake())["result"]
 
 
 def text_of(reply: Any) -> str:
@@ -176,6 +180,25 @@ def test_a_cancelled_call_is_told_and_not_answered() -> None:
         connection.send(asking("notifications/cancelled", {"requestId": 1}, id=...))
         assert connection.rest() == []
     assert outcome == ["cancelled"]
+
+
+@pytest.mark.parametrize("message", [modern_call("count"), handshake()], ids=["request", "handshake"])
+def test_an_app_that_exits_before_a_request_has_failed_that_request_only(message: Any) -> None:
+    failures = [SystemExit(3)]
+
+    def fail_once() -> None:
+        if failures:
+            raise failures.pop()
+
+    app = cli_app.create_app()
+    app.before_request(fail_once)
+    with connected(app) as connection:
+        connection.send(message)
+        [reply] = connection.rest()
+        assert (reply["id"], reply["error"]["code"]) == (1, -32603)
+    failures.append(SystemExit(3))
+    with connected(app) as connection:
+        assert [("error" in connection.ask(message)) for _ in range(2)] == [True, False]
 
 
 def test_who_listens_hears_of_changes() -> None:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from io import FileIO
 from pathlib import Path
@@ -18,6 +19,7 @@ from flask_jsonrpc_mcp.mcp.protocol import LEGACY
 from flask_jsonrpc_mcp.stdio import lines, loop
 from flask_jsonrpc_mcp.stdio.lines import read_lines
 from flask_jsonrpc_mcp.stdio.serving import serve
+from flask_jsonrpc_mcp.stdio.workers import Workers
 
 from .conftest import asking
 from .servers import ROOT
@@ -137,6 +139,18 @@ def test_a_mistake_of_the_server_is_answered_without_its_text(legacy: Obedient) 
         reply = legacy.ask(asking(method))
         assert code(reply) == -32603
         assert "secret" not in str(reply)
+
+
+def test_a_thread_outlives_a_job_that_fails() -> None:
+    """One that was lost would be missed by all jobs to come."""
+
+    def fail() -> None:
+        raise SystemExit(3)
+
+    workers, ran = Workers(1), threading.Event()
+    workers.submit(fail)
+    workers.submit(ran.set)
+    assert ran.wait(10)
 
 
 def test_a_cancelled_request_gets_no_answer_and_what_runs_is_told(legacy: Obedient) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -59,7 +60,10 @@ class Loop:
         except (ParseError, InvalidRequest) as error:
             self._send(Response(None, error=error))
             return
-        admitted = self._initialize(message) if _is_handshake(message) else self._admit(message)
+        if _is_handshake(message):
+            self._writer.write(_answered(readable_id(message), lambda: self._initialize(message)))
+            return
+        admitted = self._admit(message)
         if isinstance(admitted, Response):
             self._send(admitted)
         elif admitted is not None:
@@ -81,15 +85,12 @@ class Loop:
         if admitted:
             self._workers.submit(partial(self._run_batch, admitted))
 
-    def _initialize(self, message: Any) -> Response:
-        try:
-            request = _read(message)
-            if not request.wants_reply:
-                raise InvalidRequest("initialize needs an id")
-            self._agreement, result = self._server.initialize(request)
-        except RpcError as error:
-            return Response(readable_id(message), error=error)
-        return Response(request.id, result)
+    def _initialize(self, message: Any) -> Any:
+        request = _read(message)
+        if not request.wants_reply:
+            raise InvalidRequest("initialize needs an id")
+        self._agreement, result = self._server.initialize(request)
+        return result
 
     def _admit(self, message: Any) -> Response | Exchange | None:
         """Answer a message at once, or open an exchange for it; ``None`` when there is nothing to say."""
@@ -148,14 +149,7 @@ class Loop:
         """Have a request answered; ``None`` when its client has cancelled it, before or meanwhile."""
         if exchange.is_cancelled:
             return None
-        try:
-            answer = _spell(Response(exchange.request.id, self._server.answer(exchange)))
-        except RpcError as error:
-            answer = _spell(Response(exchange.request.id, error=error))
-        except Exception:  # a mistake of ours in one request; the others go on
-            error_id = new_id()
-            logger.exception("unexpected failure, id=%s", error_id)
-            answer = _spell(Response(exchange.request.id, error=InternalError(error_id)))
+        answer = _answered(exchange.request.id, lambda: self._server.answer(exchange))
         if not exchange.finish():
             return None
         with self._lock:
@@ -174,6 +168,19 @@ def _read(message: Any) -> Request:
     request = read_request(message)
     require_id(request)
     return request
+
+
+def _answered(id: Any, answer: Callable[[], Any]) -> bytes:
+    """Spell what became of a request: its result, or why there is none. The others go on."""
+    try:
+        return _spell(Response(id, answer()))
+    except RpcError as error:
+        return _spell(Response(id, error=error))
+    # The app's own callbacks run here too (a before_request that calls sys.exit), hence BaseException.
+    except BaseException:
+        error_id = new_id()
+        logger.exception("unexpected failure, id=%s", error_id)
+        return _spell(Response(id, error=InternalError(error_id)))
 
 
 def _spell(response: Response) -> bytes:

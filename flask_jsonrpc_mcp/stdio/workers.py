@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
+
+logger = logging.getLogger(__name__)
 
 Job = Callable[[], None]
 
@@ -47,6 +50,9 @@ class Workers:
             job = self._jobs.get()
             try:
                 job()
+            # A job answers for its own failures; but a thread that is lost is missed by all jobs to come.
+            except BaseException:
+                logger.exception("unexpected failure")
             finally:
                 with self._lock:
                     self._unfinished -= 1
