@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
@@ -20,15 +21,23 @@ MAX_TOOLS = 10_000
 """Beyond these a list is taken for one without an end."""
 
 RETRY_AFTER = 10.0
-"""After how many seconds to ask a site again whose list could not be had, while there is an older one."""
+"""After how many seconds at most to ask a site again whose list could not be had."""
 
 logger = logging.getLogger(__name__)
 
 Tools = dict[str, RemoteTool]
 
 
+@dataclass(frozen=True)
+class Known:
+    """What the site was last seen to have: its tools by name, in the order of its list, and where to call them."""
+
+    tools: Tools
+    endpoints: Endpoints
+
+
 class Catalogue:
-    """The tools of the site, by name, in the order of its list.
+    """The tools of the site. Once they are known nobody waits for them any more, while they are looked at again.
 
     :param on_change: Called when they are others than before.
     """
@@ -37,9 +46,8 @@ class Catalogue:
         self._site = site
         self._settings = settings
         self._on_change = on_change
-        self._lock = threading.Lock()
-        self._endpoints: Endpoints | None = None
-        self._tools: Tools | None = None
+        self._asking = threading.Lock()
+        self._known: Known | None = None
         self._good_until = 0.0
         self._closed = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="mcp-bridge-watch", daemon=True)
@@ -49,32 +57,16 @@ class Catalogue:
         """For how long what is known is taken for true."""
         return max(0.0, self._good_until - time.monotonic())
 
-    def look(self) -> tuple[Tools, Endpoints]:
-        """Return the tools and where to call them, asking the site when that is due.
+    def look(self) -> Known:
+        """Return what was last seen. Only when that is nothing, the site is asked.
 
-        :raises SiteFailure: when it was never known, and cannot be had now.
+        :raises SiteFailure: when nothing is known, and cannot be had now.
         """
-        with self._lock:
-            if self._tools is None or self._endpoints is None:
-                changed = False
-                endpoints, tools = self._ask()
-            elif self.seconds_left:
-                return self._tools, self._endpoints
-            else:
-                try:
-                    endpoints, tools = self._ask()
-                except SiteFailure as failure:
-                    logger.warning("the tools may have changed: %s", failure.message)
-                    self._good_until = time.monotonic() + min(RETRY_AFTER, self._settings.lifetime)
-                    return self._tools, self._endpoints
-                # The order counts too: it is what people see.
-                changed = list(tools.items()) != list(self._tools.items())
-            self._endpoints, self._tools = endpoints, tools
-            self._good_until = time.monotonic() + self._settings.lifetime
-        if changed:
-            logger.info("the tools have changed")
-            self._on_change()
-        return tools, endpoints
+        known = self._known
+        if known is None:
+            with self._asking:
+                known = self._known or self._learn()
+        return known
 
     def watch(self) -> None:
         """Look now, and again whenever that is due, in a thread of its own."""
@@ -88,17 +80,38 @@ class Catalogue:
 
     def _watch(self) -> None:
         try:
-            tools, _ = self.look()
-            logger.info("%d tools of %s", len(tools), self._settings.url)
+            logger.info("%d tools of %s", len(self.look().tools), self._settings.url)
         except SiteFailure as failure:
             logger.warning("%s", failure.message)
-        while not self._closed.wait(self.seconds_left or RETRY_AFTER):
-            try:
-                self.look()
-            except SiteFailure:
-                pass  # whoever wants to see the tools is told
+        while not self._closed.wait(self.seconds_left):
+            if not self.seconds_left:  # a call may have been the first to learn of the tools meanwhile
+                self._look_again()
 
-    def _ask(self) -> tuple[Endpoints, Tools]:
+    def _look_again(self) -> None:
+        before = self._known
+        try:
+            with self._asking:
+                now = self._learn()
+        except SiteFailure as failure:
+            # While nothing is known, whoever wants to see the tools is told.
+            if before is not None and not self._closed.is_set():
+                logger.warning("the tools may have changed: %s", failure.message)
+            return
+        # The order counts too: it is what people see.
+        if before is not None and list(now.tools.items()) != list(before.tools.items()):
+            logger.info("the tools have changed")
+            self._on_change()
+
+    def _learn(self) -> Known:
+        try:
+            self._known = self._ask()
+        except SiteFailure:
+            self._good_until = time.monotonic() + min(RETRY_AFTER, self._settings.lifetime)
+            raise
+        self._good_until = time.monotonic() + self._settings.lifetime
+        return self._known
+
+    def _ask(self) -> Known:
         endpoints = find_endpoints(self._site, self._settings, self._closed.wait)
         tools: Tools = {}
         cursor: str | None = None
@@ -113,7 +126,7 @@ class Catalogue:
                 tools.setdefault(tool.name, tool)
             cursor = page.get("nextCursor")
             if not isinstance(cursor, str) or not cursor:
-                return endpoints, tools
+                return Known(tools, endpoints)
             if cursor in seen or len(tools) > MAX_TOOLS:
                 break
             seen.add(cursor)

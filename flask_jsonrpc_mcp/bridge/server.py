@@ -95,7 +95,7 @@ class Bridge:
     def _list_tools(self, exchange: Exchange, version: str, params: Mapping[str, Any]) -> dict[str, Any]:
         if params.get("cursor") is not None:
             raise MalformedParams("Invalid cursor: all tools are on one page")
-        tools, _ = self._catalogue.look()
+        tools = self._catalogue.look().tools
         listed = {"tools": [spell_tool(tool, version, self._settings.tool_name_style) for tool in tools.values()]}
         return {**listed, **self._caching} if version == protocol.MODERN else listed
 
@@ -107,9 +107,9 @@ class Bridge:
             raise MalformedParams("params.arguments must be an object")
         start, outcome = time.monotonic(), "failed"
         try:
-            tools, endpoints = self._catalogue.look()
-            tool = self._find(tools, name)
-            value = invoke(self._site, self._settings, endpoints, tool, arguments, _pause(exchange))
+            known = self._catalogue.look()
+            tool = self._find(known.tools, name)
+            value = invoke(self._site, self._settings, known.endpoints, tool, arguments, _pause(exchange))
             outcome = "ok"
             return spell_result(_result(value, tool), version)
         except UnknownTool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -140,6 +141,24 @@ def test_tools_that_were_known_stay_known_while_the_list_is_away(connect: Connec
     drupal.listed = Raw(500)
     for _ in range(3):
         assert call(bridge, "node.get", {"id": "1"}) == success({"id": "1", "title": "Hello"})
+
+
+def test_nobody_waits_while_the_tools_are_looked_at_again(connect: Connect, drupal: DrupalSite) -> None:
+    asked, answered, gave_up = threading.Event(), threading.Event(), threading.Event()
+
+    def listing() -> None:
+        asked.set()
+        if not answered.wait(20):
+            gave_up.set()
+
+    bridge = connect(lifetime=0.05)
+    assert len(listed(bridge)) == 5
+    drupal.listing = listing
+    assert asked.wait(60)
+    assert call(bridge, "node.get", {"id": "1"}) == success({"id": "1", "title": "Hello"})
+    assert len(listed(bridge)) == 5
+    assert not gave_up.is_set()
+    answered.set()
 
 
 def test_the_bridge_introduces_itself(bridge: Bridged, drupal: DrupalSite) -> None:
