@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import FileIO
@@ -15,6 +17,10 @@ from .loop import Loop
 
 GRACE = 30.0
 """For how many seconds what runs may still be answered after the end of the input."""
+
+LOOK_UP = 0.5
+"""For how many seconds to wait at a time. Python handles a signal between two steps of the main thread, so one that
+comes just when a wait begins is heard at its end."""
 
 
 def serve(server: Server, source: FileIO, target: FileIO, *, grace: float = GRACE) -> None:
@@ -35,13 +41,21 @@ def serve(server: Server, source: FileIO, target: FileIO, *, grace: float = GRAC
 
     with _on_signals(lambda: ends.put("signal")):
         threading.Thread(target=read, name="mcp-reader", daemon=True).start()
-        if ends.get() != "input":
+        if _wait_for(ends) != "input":
             return
         loop.close(when_idle=lambda: ends.put("idle"))
+        _wait_for(ends, grace)
+
+
+def _wait_for(ends: SimpleQueue[str], seconds: float = math.inf) -> str | None:
+    """Wait for an end; ``None`` when there is none in time."""
+    deadline = time.monotonic() + seconds
+    while (left := deadline - time.monotonic()) > 0:
         try:
-            ends.get(timeout=grace)
+            return ends.get(timeout=min(left, LOOK_UP))
         except Empty:
             pass
+    return None
 
 
 @contextmanager
