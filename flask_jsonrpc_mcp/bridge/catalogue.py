@@ -14,7 +14,7 @@ from .endpoints import Endpoints, find_endpoints
 from .replies import read_json
 from .settings import Settings
 from .site import Message, Site, SiteFailure
-from .tools import RemoteTool, read_tool
+from .tools import RemoteTool, by_shown_name, read_tool
 
 MAX_PAGES = 1000
 MAX_TOOLS = 10_000
@@ -30,10 +30,19 @@ Tools = dict[str, RemoteTool]
 
 @dataclass(frozen=True)
 class Known:
-    """What the site was last seen to have: its tools by name, in the order of its list, and where to call them."""
+    """What the site was last seen to have: its tools, in the order of its list, and where to call them.
+
+    :param tools: By the names that the site gives them.
+    :param shown: By the names that clients see.
+    """
 
     tools: Tools
+    shown: Tools
     endpoints: Endpoints
+
+    def find(self, name: str) -> RemoteTool | None:
+        """Find a tool by either of its names."""
+        return self.shown.get(name) or self.tools.get(name)
 
 
 class Catalogue:
@@ -126,7 +135,7 @@ class Catalogue:
                 tools.setdefault(tool.name, tool)
             cursor = page.get("nextCursor")
             if not isinstance(cursor, str) or not cursor:
-                return Known(tools, endpoints)
+                return Known(tools, by_shown_name(tools.values(), self._settings.tool_name_style), endpoints)
             if cursor in seen or len(tools) > MAX_TOOLS:
                 break
             seen.add(cursor)

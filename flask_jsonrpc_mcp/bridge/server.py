@@ -18,12 +18,10 @@ from ..mcp.opening import read_opening, require_version
 from ..mcp.sessions import Agreement
 from ..mcp.spelling import spell_failure, spell_result, spell_tool
 from ..mcp.subscriptions import LISTEN
-from ..registry import alias_of
-from ..settings import NO_DOTS
 from ..stdio.client import Client
 from ..stdio.exchange import Exchange
 from ..version import __version__
-from .catalogue import Catalogue, Tools
+from .catalogue import Catalogue
 from .invocation import invoke
 from .settings import Settings
 from .site import Pause, Site
@@ -95,8 +93,8 @@ class Bridge:
     def _list_tools(self, exchange: Exchange, version: str, params: Mapping[str, Any]) -> dict[str, Any]:
         if params.get("cursor") is not None:
             raise MalformedParams("Invalid cursor: all tools are on one page")
-        tools = self._catalogue.look().tools
-        listed = {"tools": [spell_tool(tool, version, self._settings.tool_name_style) for tool in tools.values()]}
+        shown = self._catalogue.look().shown
+        listed = {"tools": [{**spell_tool(tool, version), "name": name} for name, tool in shown.items()]}
         return {**listed, **self._caching} if version == protocol.MODERN else listed
 
     def _call_tool(self, exchange: Exchange, version: str, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,7 +106,9 @@ class Bridge:
         start, outcome = time.monotonic(), "failed"
         try:
             known = self._catalogue.look()
-            tool = self._find(known.tools, name)
+            tool = known.find(name)
+            if tool is None:
+                raise UnknownTool(name, sign_in=False)
             value = invoke(self._site, self._settings, known.endpoints, tool, arguments, _pause(exchange))
             outcome = "ok"
             return spell_result(_result(value, tool), version)
@@ -119,13 +119,6 @@ class Bridge:
             return spell_failure(error)
         finally:
             logger.info("%r %s, %d ms", name[:200], outcome, (time.monotonic() - start) * 1000)
-
-    def _find(self, tools: Tools, name: str) -> RemoteTool:
-        if self._settings.tool_name_style == NO_DOTS:
-            tools = {alias_of(tool.name): tool for tool in tools.values()} | tools
-        if name not in tools:
-            raise UnknownTool(name, sign_in=False)
-        return tools[name]
 
     def _listen(self, exchange: Exchange, version: str, params: Mapping[str, Any]) -> dict[str, Any]:
         wanted = params.get("notifications")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..declarations import HINTS
+from ..registry import alias_of
+from ..settings import NO_DOTS
 from .settings import Settings
 from .site import SiteFailure
 
@@ -16,6 +20,8 @@ NOTHING = {"type": "object", "properties": {}}
 
 # Keywords whose value is an object by definition. PHP writes an empty one as a list.
 _OBJECTS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -82,6 +88,21 @@ def read_tool(item: Any) -> RemoteTool | None:
         annotations.get("readOnlyHint") is True,
         _read_scopes(annotations.get("auth")),
     )
+
+
+def by_shown_name(tools: Collection[RemoteTool], style: str) -> dict[str, RemoteTool]:
+    """Find the names that clients see: without dots, if they want that, where no other tool would have the same."""
+    if style != NO_DOTS:
+        return {tool.name: tool for tool in tools}
+    counts = Counter(alias_of(tool.name) for tool in tools)
+    shown = {}
+    for tool in tools:
+        alias = alias_of(tool.name)
+        is_shared = counts[alias] > 1
+        if is_shared and alias != tool.name:
+            logger.warning("without dots %r would be %r as another tool is, so it keeps them", tool.name, alias)
+        shown[tool.name if is_shared else alias] = tool
+    return shown
 
 
 def _is_fit(key: str, value: Any) -> bool:

@@ -119,6 +119,18 @@ def test_clients_that_refuse_dots_see_names_without(connect: Connect, drupal: Dr
     assert {seen.asked["method"] for seen in drupal.calls} == {"node.create"}
 
 
+def test_names_that_would_be_the_same_without_dots_keep_them(
+    connect: Connect, drupal: DrupalSite, caplog: pytest.LogCaptureFixture
+) -> None:
+    drupal.tool("node_get", lambda params: "another")
+    bridge = connect(tool_name_style="no-dots")
+    names = [tool["name"] for tool in listed(bridge)]
+    assert names == ["cache_rebuild", "node.get", "node_create", "node_types", "node_crash", "node_get"]
+    assert call(bridge, "node.get", {"id": "7"}) == success({"id": "7", "title": "Hello"})
+    assert call(bridge, "node_get") == success("another")
+    assert "without dots 'node.get' would be 'node_get' as another tool is, so it keeps them" in caplog.messages
+
+
 @pytest.mark.parametrize("params", [{}, {"name": 7}, {"name": "node.get", "arguments": []}])
 def test_a_call_that_is_none_is_an_error(bridge: Bridged, params: Any) -> None:
     assert bridge.ask(modern("tools/call", **params))["error"]["code"] == -32602
