@@ -87,8 +87,9 @@ class MethodRegistry(Registry[Method]):
 
     def remove(self, name: str) -> Method:
         removed = super().remove(name)
-        if self._aliases is not None:
-            self._aliases.pop(alias_of(name), None)
+        # A plain method may be called what is the alias of a tool.
+        if self._aliases is not None and self._aliases.get(alias_of(name)) == name:
+            del self._aliases[alias_of(name)]
         return removed
 
     def mark(self, name: str, tool: McpTool) -> None:

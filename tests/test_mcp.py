@@ -366,6 +366,16 @@ def test_names_that_are_the_same_without_dots_raise_at_start() -> None:
         late.tool(lambda: 2, name="a_b")
 
 
+def test_a_method_that_is_removed_leaves_the_name_of_a_tool_without_dots() -> None:
+    site = Site(McpBlueprint(), JSONRPC_MCP_TOOL_NAME_STYLE="no-dots")
+    site.rpc.add_method("a_b", lambda: "a method")
+    site.tool(lambda: "a tool", name="a.b")
+    site.rpc.remove_method("a_b")
+    client = client_of(MODERN, site.client)
+    assert [tool["name"] for tool in result(client.list())["tools"]] == ["a_b"]
+    assert result(client.call("a_b"))["content"][0]["text"] == "a tool"
+
+
 def test_calls_of_unknown_tools_are_reported_like_all_others(shop: Site) -> None:
     heard = []
 
