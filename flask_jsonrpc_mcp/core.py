@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .access import Authenticator, Caller
 from .calls import COMPLETION, METHOD, PROMPT, RESOURCE
 from .catalogue import Catalogue
@@ -50,6 +52,18 @@ class Core:
             COMPLETION: self.completers,
         }
         self.dispatcher = Dispatcher(kinds, rate_limits)
+        self.registries: dict[str, tuple[Registry[Any], ...]] = {
+            METHOD: (self.registry,),
+            PROMPT: (self.prompt_registry,),
+            RESOURCE: (self.resources.registry, self.resources.template_registry),
+            COMPLETION: (self.completer_registry,),
+        }
+
+    @property
+    def permissions(self) -> frozenset[str]:
+        """All permissions that anything here needs."""
+        everything = (method for kind in self.registries.values() for registry in kind for method in registry)
+        return self.discover_access.union(*(method.access for method in everything))
 
     def remove_completers(self, completed: Method) -> None:
         """Remove the completers of something that has been removed itself."""

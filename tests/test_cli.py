@@ -464,10 +464,20 @@ class TestWho:
             "--user needs to know how users are found; register a function with @rpc.user_loader"
         )
 
-    def test_a_permission_that_no_method_needs_is_pointed_out(self, app: Flask) -> None:
+    def test_a_permission_that_nothing_needs_is_pointed_out(self, app: Flask) -> None:
         ran = run(app, "list", "--as-permissions", "wirte")
         assert ran.exit_code == 0
-        assert ran.stderr == "No method needs the permission 'wirte'\n"
+        assert ran.stderr == "Nothing here needs the permission 'wirte'\n"
+
+    def test_prompts_resources_and_completers_need_permissions_too(self) -> None:
+        rpc = McpBlueprint(discover_access=["look"])
+        rpc.method("work", access=["work"])(lambda: 1)
+        rpc.prompt("greet", access=["greet"])(lambda name: f"Hello {name}")
+        rpc.resource("plan://today", name="today", access=["read"])(lambda: "dig")
+        rpc.resource("plan://days/{day}", name="day", access=["read days"])(lambda day: "plant")
+        rpc.completer("greet", "name", access=["guess"])(lambda value: ["Ada"])
+        needed = "look,work,greet,read,read days,guess"
+        assert run(make_app(rpc), "list", "--as-permissions", needed).stderr == ""
 
     def test_a_user_can_be_tried_with_other_permissions(self, app: Flask) -> None:
         assert refusal(app, "call", "stays.cancel", "id=7", "--user", "writer", "--as-permissions", "").startswith(

@@ -120,8 +120,7 @@ def app_being_typed(context: click.Context) -> Flask | None:
 
 
 def _caller(core: Core, user: str | None, as_permissions: str | None, *, anyone: bool) -> Caller:
-    known = core.discover_access.union(*(method.access for method in core.registry))
-    caller = Caller(name=DEVELOPER, scheme=LOCAL, permissions=known, principal=f"{LOCAL}:")
+    caller = Caller(name=DEVELOPER, scheme=LOCAL, permissions=core.permissions, principal=f"{LOCAL}:")
     if user is not None:
         caller = _user(core, user)
     elif anyone:
@@ -129,8 +128,8 @@ def _caller(core: Core, user: str | None, as_permissions: str | None, *, anyone:
         caller = replace(core.authenticator.identify(), may_sign_in=False)
     if as_permissions is not None:
         wanted = frozenset(filter(None, map(str.strip, as_permissions.split(","))))
-        for permission in sorted(wanted - known):
-            click.secho(f"No method needs the permission {permission!r}", fg="yellow", err=True)
+        for permission in sorted(wanted - core.permissions):
+            click.secho(f"Nothing here needs the permission {permission!r}", fg="yellow", err=True)
         caller = replace(caller, permissions=wanted)
     return caller
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from difflib import get_close_matches
 from http import HTTPStatus
@@ -10,11 +10,9 @@ from typing import Any
 
 from .. import errors
 from ..access import Caller
-from ..calls import COMPLETION, METHOD, PROMPT, RESOURCE
 from ..core import Core
 from ..errors import InternalError, Problem, RpcError
 from ..methods import Method
-from ..registry import Registry
 from .results import Failure
 from .wire import Heard, Reply, Wire
 
@@ -77,7 +75,7 @@ def _advice(core: Core, heard: Heard) -> str | None:
     if heard.method is not None or heard.call is None or not isinstance(heard.error, errors.MethodNotFound):
         return None
     kind, name = heard.call.kind, heard.call.name
-    registries = _registries_of(core, kind)
+    registries = core.registries[kind]
     method = next((found for registry in registries for found in registry.named(name)), None)
     if method is None:
         names = [method.name for registry in registries for method in registry]
@@ -86,16 +84,6 @@ def _advice(core: Core, heard: Heard) -> str | None:
     if heard.call.listed_only and not method.listed:
         return 'it is not marked with @mcp_tool, so only face="jsonrpc" knows it'
     return _missing_permissions(method, heard.call.caller)
-
-
-def _registries_of(core: Core, kind: str) -> Sequence[Registry[Any]]:
-    registries: dict[str, Sequence[Registry[Any]]] = {
-        METHOD: [core.registry],
-        PROMPT: [core.prompt_registry],
-        RESOURCE: [core.resources.registry, core.resources.template_registry],
-        COMPLETION: [core.completer_registry],
-    }
-    return registries[kind]
 
 
 def _missing_permissions(method: Method, caller: Caller) -> str:
