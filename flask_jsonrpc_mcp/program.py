@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any, TypeVar
 
 import click
@@ -85,4 +86,5 @@ def bridge(url: str, scopes: str | None, method: str, log_level: str, **options:
     ours.addHandler(handler)
     ours.setLevel(log_level.upper())
     ours.propagate = False
-    serve(Bridge(settings), *streams, grace=settings.timeout)
+    with closing(Bridge(settings)) as server:
+        serve(server, *streams, grace=settings.timeout)

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -87,8 +88,17 @@ def test_the_site_and_all_settings_may_come_from_the_environment(command: tuple[
     assert done.stderr == b""
 
 
-def test_a_signal_ends_it_cleanly() -> None:
+@pytest.mark.parametrize("site_is_slow", [False, True])
+def test_a_signal_ends_it_cleanly_and_without_waiting_for_the_site(site_is_slow: bool) -> None:
+    asked, ended = threading.Event(), threading.Event()
+
+    def listing() -> None:
+        asked.set()
+        if site_is_slow:
+            ended.wait(300)
+
     with DrupalSite() as site:
+        site.listing = listing
         command = [*MODULE, "bridge", site.url, "--log-level=error"]
         with subprocess.Popen(
             command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -98,8 +108,10 @@ def test_a_signal_ends_it_cleanly() -> None:
             running.stdin.write(json.dumps(asking("ping")).encode() + b"\n")
             running.stdin.flush()
             running.stdout.readline()
+            assert asked.wait(60)
             running.send_signal(signal.SIGTERM)
-            assert running.wait(60) == 0
+            assert running.wait(30) == 0
+            ended.set()
             assert running.stderr is not None
             assert running.stderr.read() == b""
 

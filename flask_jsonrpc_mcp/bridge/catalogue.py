@@ -23,6 +23,9 @@ MAX_TOOLS = 10_000
 RETRY_AFTER = 10.0
 """After how many seconds at most to ask a site again whose list could not be had."""
 
+CLOSING = 1.0
+"""For how many seconds to wait at the end for a list that has been asked for."""
+
 logger = logging.getLogger(__name__)
 
 Tools = dict[str, RemoteTool]
@@ -82,16 +85,16 @@ class Catalogue:
         self._watcher.start()
 
     def close(self) -> None:
-        """Watch no longer, and wait until nothing is under way."""
+        """Watch no longer, and wait a moment for what is under way."""
         self._closed.set()
         if self._watcher.is_alive():
-            self._watcher.join()
+            self._watcher.join(CLOSING)
 
     def _watch(self) -> None:
         try:
             logger.info("%d tools of %s", len(self.look().tools), self._settings.url)
         except SiteFailure as failure:
-            logger.warning("%s", failure.message)
+            self._warn("%s", failure)
         while not self._closed.wait(self.seconds_left):
             if not self.seconds_left:  # a call may have been the first to learn of the tools meanwhile
                 self._look_again()
@@ -103,13 +106,17 @@ class Catalogue:
                 now = self._learn()
         except SiteFailure as failure:
             # While nothing is known, whoever wants to see the tools is told.
-            if before is not None and not self._closed.is_set():
-                logger.warning("the tools may have changed: %s", failure.message)
+            if before is not None:
+                self._warn("the tools may have changed: %s", failure)
             return
         # The order counts too: it is what people see.
         if before is not None and list(now.tools.items()) != list(before.tools.items()):
             logger.info("the tools have changed")
             self._on_change()
+
+    def _warn(self, text: str, failure: SiteFailure) -> None:
+        if not self._closed.is_set():  # else it was us who gave up
+            logger.warning(text, failure.message)
 
     def _learn(self) -> Known:
         try:
