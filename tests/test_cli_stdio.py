@@ -6,8 +6,10 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +46,10 @@ def connected(
             yield current
 
     connection = Connection(AppServer(open_session))
-    yield connection
-    connection.close()
+    try:
+        yield connection
+    finally:
+        connection.close()
 
 
 def modern_call(name: str, id: Any = 1, meta: dict[str, Any] | None = None, **params: Any) -> dict[str, Any]:
@@ -164,22 +168,48 @@ def test_an_error_as_an_answer_is_one_for_the_method(connection: Connection[AppS
     assert (reply["result"]["isError"], text_of(reply)) == (True, "no folders today")
 
 
-def test_a_cancelled_call_is_told_and_not_answered() -> None:
-    rpc, outcome = McpBlueprint(), []
+@dataclass(frozen=True)
+class Waiting:
+    """A connection with a call of a method that waits."""
+
+    connection: Connection[AppServer]
+    go_on: threading.Event
+    saw: list[bool]
+
+
+@pytest.fixture
+def waiting() -> Iterator[Waiting]:
+    rpc = McpBlueprint()
+    runs, go_on, saw = threading.Event(), threading.Event(), list[bool]()
 
     @rpc.method
     @mcp_tool
-    def wait() -> None:
-        current_call.progress(1)
-        while not current_call.cancelled:
-            pass
-        outcome.append("cancelled")
+    def wait() -> bool:
+        """Wait, and tell whether anyone else still does."""
+        runs.set()
+        assert go_on.wait(60)
+        saw.append(current_call.cancelled)
+        return saw[-1]
 
-    with connected(make_app(rpc, SECRET_KEY="key")) as connection:
-        connection.ask(modern_call("wait", meta={"progressToken": 1}))
-        connection.send(asking("notifications/cancelled", {"requestId": 1}, id=...))
-        assert connection.rest() == []
-    assert outcome == ["cancelled"]
+    with connected(make_app(rpc)) as connection:
+        connection.send(modern_call("wait", "w"))
+        assert runs.wait(60)
+        yield Waiting(connection, go_on, saw)
+
+
+def test_a_cancelled_call_is_told_and_not_answered(waiting: Waiting) -> None:
+    waiting.connection.send(asking("notifications/cancelled", {"requestId": "w"}, id=...))
+    waiting.go_on.set()
+    assert waiting.connection.rest() == []
+    assert waiting.saw == [True]
+
+
+def test_a_call_that_runs_at_the_end_of_the_input_is_not_cancelled(waiting: Waiting) -> None:
+    """Whoever pipes a request into the program waits for its answer."""
+    waiting.connection.loop.close(when_idle=lambda: None)
+    waiting.go_on.set()
+    assert waiting.connection.receive()["result"]["structuredContent"] is False
+    waiting.connection.rest()
 
 
 @pytest.mark.parametrize("message", [modern_call("count"), handshake()], ids=["request", "handshake"])
