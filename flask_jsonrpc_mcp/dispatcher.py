@@ -68,8 +68,9 @@ class Dispatcher:
             running = RunningCall(call)
             if method.confirm is not None:
                 running.confirm(_spelled_out(method.confirm, call.arguments, method))
-            # Now that it will run: a method that is limited to one call could else not be confirmed.
-            self._rate_limits.count_method(call.caller, call.kind, method.name, method.rate_limit)
+            # Once it runs, and not again with each answer: limited to one call, it could else never end.
+            if not call.answers.are_to_the_method:
+                self._rate_limits.count_method(call.caller, call.kind, method.name, method.rate_limit)
             result = method.dump(self._runner.run(running, method, positional, named), call)
         except InputNeeded:
             _report(call, method, INPUT_REQUIRED, None, time.perf_counter() - started)
