@@ -13,7 +13,7 @@ from werkzeug.local import LocalProxy
 
 from .access import Caller
 from .content import PromptMessage
-from .errors import MissingCapability, RpcError, one_line
+from .errors import MissingCapability, RpcError
 from .mailbox import answer_timeout, current_mailbox
 from .questions import (
     CONFIRM_KEY,
@@ -148,7 +148,9 @@ class RunningCall:
             if number is not None and (not isinstance(number, (int, float)) or not math.isfinite(number)):
                 raise ValueError(f"progress is counted in numbers, not in {number!r}")
         if self.call.listener is not None and not self.cancelled:
-            self.call.listener.progress(done, total, None if message is None else one_line(str(message)))
+            # Half a surrogate pair, such as a file name can contain, has no form in JSON.
+            shown = None if message is None else str(message).encode("utf-8", "replace").decode("utf-8")
+            self.call.listener.progress(done, total, shown)
 
     def log(self, level: str, data: Any, logger: str | None = None) -> None:
         """Send the client a message for its log. Goes nowhere when the client did not ask for it.
