@@ -13,6 +13,7 @@ from werkzeug.local import LocalProxy
 
 from .access import Caller
 from .content import PromptMessage
+from .current import this_app
 from .errors import MissingCapability, RpcError
 from .mailbox import answer_timeout, current_mailbox
 from .questions import (
@@ -31,7 +32,6 @@ from .questions import (
     Sampled,
     UnusableAnswer,
 )
-from .serving import this_app
 from .strict_json import to_plain
 
 METHOD, PROMPT, RESOURCE, COMPLETION = "method", "prompt", "resource", "completion"

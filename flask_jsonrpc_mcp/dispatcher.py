@@ -15,12 +15,12 @@ from blinker import Namespace
 
 from .access import Caller
 from .calls import Call, Result, RunningCall, log_unexpected
+from .current import this_app
 from .errors import MAX_QUOTED, InternalError, MissingCapability, RpcError, VerbNotAllowed, one_line
 from .methods import Method
 from .questions import InputNeeded
 from .rate_limits import RateLimits
 from .running import Runner
-from .serving import this_app
 from .strict_json import to_plain, write
 
 method_called = Namespace().signal("method-called")

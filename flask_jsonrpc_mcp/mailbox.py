@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from flask.sansio.app import App
 
+from .current import this_app
 from .errors import Overloaded, RpcError
-from .serving import this_app
 from .settings import PREFIX, setting
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import Any
 
 from flask.sansio.app import App
 
+from .current import this_app
 from .envelope import MAX_BATCH
 from .origins import read_origin
-from .serving import this_app
 from .strict_json import MAX_DEPTH
 
 PREFIX = "JSONRPC_MCP_"

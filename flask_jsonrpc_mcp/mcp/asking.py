@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 
 from itsdangerous import BadData
 
+from ..current import this_app
 from ..envelope import Request
 from ..errors import MalformedParams, RpcError
 from ..mailbox import answer_timeout
 from ..questions import Answers, CannotAsk, InputNeeded, Question
-from ..serving import this_app
 from . import protocol
 from .session import Session
 from .signing import signer
