@@ -38,6 +38,11 @@ def on_starting(server: Any) -> None:
         raise RuntimeError("the database could not be prepared; the reason is above")
 
 
+def post_worker_init(worker: Any) -> None:
+    """Let clients that listen for changes go as soon as their worker is told to stop, and not when its time is over."""
+    worker.wsgi.config["JSONRPC_MCP_IS_ENDING"] = lambda: not worker.alive
+
+
 def when_ready(server: Any) -> None:
     """Tell where the site is, and what to try first."""
     address = server.LISTENERS[0].getsockname()

@@ -18,8 +18,8 @@ from flask import g
 from flask_httpauth import HTTPAuth, HTTPBasicAuth, HTTPDigestAuth, MultiAuth
 from werkzeug.datastructures import Authorization
 
+from .current import header, this_app, this_request
 from .errors import Unauthorized
-from .serving import header, this_app, this_request
 
 PermissionsLoader = Callable[[Any], Iterable[str] | None]
 UserLoader = Callable[[str], Any]

@@ -13,10 +13,14 @@ from werkzeug.local import LocalProxy
 
 from .access import Caller
 from .content import PromptMessage
+from .current import this_app
 from .errors import MissingCapability, RpcError
+from .mailbox import answer_timeout, current_mailbox
 from .questions import (
+    CONFIRM_KEY,
     NO_ANSWERS,
     Answers,
+    CannotAsk,
     Elicit,
     Elicited,
     ElicitUrl,
@@ -28,7 +32,6 @@ from .questions import (
     Sampled,
     UnusableAnswer,
 )
-from .serving import this_app
 from .strict_json import to_plain
 
 METHOD, PROMPT, RESOURCE, COMPLETION = "method", "prompt", "resource", "completion"
@@ -37,8 +40,8 @@ METHOD, PROMPT, RESOURCE, COMPLETION = "method", "prompt", "resource", "completi
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """How much a message matters, the least first."""
 
-CONFIRM_KEY = "confirm"
-"""The key of the question whether a method may run at all."""
+MCP = "mcp"
+"""The face of MCP, the only one whose clients can be asked."""
 
 
 def new_id() -> str:
@@ -145,7 +148,9 @@ class RunningCall:
             if number is not None and (not isinstance(number, (int, float)) or not math.isfinite(number)):
                 raise ValueError(f"progress is counted in numbers, not in {number!r}")
         if self.call.listener is not None and not self.cancelled:
-            self.call.listener.progress(done, total, message)
+            # Half a surrogate pair, such as a file name can contain, has no form in JSON.
+            shown = None if message is None else str(message).encode("utf-8", "replace").decode("utf-8")
+            self.call.listener.progress(done, total, shown)
 
     def log(self, level: str, data: Any, logger: str | None = None) -> None:
         """Send the client a message for its log. Goes nowhere when the client did not ask for it.
@@ -229,14 +234,20 @@ class RunningCall:
     def confirm(self, message: str) -> None:
         """Let the person at the client decide whether the method runs at all.
 
-        :raises RpcError: when they did not say yes.
+        :raises RpcError: when they did not say yes, or have said it once already.
         """
+        if self.call.face == MCP and not this_app().secret_key:
+            # Nobody could be asked: not even what an older client can do is known without sessions.
+            raise CannotAsk()
         question = Elicit(message)
         if question.feature not in self.call.capabilities:
             return
         answer = self.answers_to({CONFIRM_KEY: question}, vouched=True)[CONFIRM_KEY]
         if not answer.accepted:
             raise RpcError("Not done: the person who was asked did not agree")
+        state, mailbox = self.call.answers.state, current_mailbox()
+        if state is not None and mailbox.is_possible and not mailbox.claim(f"confirmed {state}", answer_timeout()):
+            raise RpcError("Not done again: the person who was asked agreed to it once")
 
     def _ask_one(self, question: Question, key: str | None) -> Any:
         self._questions += 1

@@ -20,6 +20,12 @@ def are_announced() -> bool:
     return bool(setting("SUBSCRIPTIONS")) and current_mailbox().is_possible
 
 
+def is_server_ending() -> bool:
+    """Whether the server waits for its requests to end; see ``JSONRPC_MCP_IS_ENDING``."""
+    is_ending = setting("IS_ENDING")
+    return is_ending is not None and bool(is_ending())
+
+
 def announce(blueprint: str, topic: str) -> None:
     """Tell everyone who listens to a topic: the name of a list, or the URI of a resource."""
     if are_announced():

@@ -15,12 +15,12 @@ from blinker import Namespace
 
 from .access import Caller
 from .calls import Call, Result, RunningCall, log_unexpected
+from .current import this_app
 from .errors import MAX_QUOTED, InternalError, MissingCapability, RpcError, VerbNotAllowed, one_line
 from .methods import Method
 from .questions import InputNeeded
 from .rate_limits import RateLimits
 from .running import Runner
-from .serving import this_app
 from .strict_json import to_plain, write
 
 method_called = Namespace().signal("method-called")
@@ -68,8 +68,9 @@ class Dispatcher:
             running = RunningCall(call)
             if method.confirm is not None:
                 running.confirm(_spelled_out(method.confirm, call.arguments, method))
-            # Now that it will run: a method that is limited to one call could else not be confirmed.
-            self._rate_limits.count_method(call.caller, call.kind, method.name, method.rate_limit)
+            # Once it runs, and not again with each answer: limited to one call, it could else never end.
+            if not call.answers.are_to_the_method:
+                self._rate_limits.count_method(call.caller, call.kind, method.name, method.rate_limit)
             result = method.dump(self._runner.run(running, method, positional, named), call)
         except InputNeeded:
             _report(call, method, INPUT_REQUIRED, None, time.perf_counter() - started)

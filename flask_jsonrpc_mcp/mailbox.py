@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from flask.sansio.app import App
 
+from .current import this_app
 from .errors import Overloaded, RpcError
-from .serving import this_app
 from .settings import PREFIX, setting
 
 if TYPE_CHECKING:
@@ -88,6 +88,10 @@ class Mailbox:
         if letter is not None:
             self._reach(lambda cache: cache.delete(_address(key)))
         return letter
+
+    def claim(self, key: str, seconds: int) -> bool:
+        """Leave a mark, unless there is one already; tell whether this is the first."""
+        return bool(self._reach(lambda cache: cache.add(_address(key), True, timeout=seconds)))
 
     def wait_for(self, keys: Iterable[str], seconds: float, give_up: Callable[[], bool]) -> dict[str, Any] | None:
         """Wait until there is something under each of some keys, and take it.

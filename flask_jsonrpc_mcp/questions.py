@@ -17,8 +17,17 @@ from .schema.forms import Form, compile_form
 from .strict_json import to_plain, write
 
 ACTIONS = ("accept", "decline", "cancel")
+
+CONFIRM_KEY = "confirm"
+"""The key of the question that is put before a method runs at all."""
 SENT_TO_MODELS = ("text", "image", "audio")
 """The kinds of content that a client's model can be asked with; resources are for its person."""
+
+
+class CannotAsk(RpcError):
+    """The server has no way to ask."""
+
+    default_message = "This server cannot ask: its SECRET_KEY is not set"
 
 
 class UnusableAnswer(Exception):
@@ -219,9 +228,17 @@ class Answers:
     """What a client has answered so far, by the keys of the questions.
 
     :param given: Each answer, with the digest of its question; ``None`` when nobody can vouch that it was ever put.
+    :param state: What names the round of questions that the last of them came back with, where a client brings them by
+        itself and could do so again.
     """
 
     given: Mapping[str, tuple[str | None, Any]] = field(default_factory=dict)
+    state: str | None = None
+
+    @property
+    def are_to_the_method(self) -> bool:
+        """Whether the method has run before, and asked for certain what one of them is an answer to."""
+        return any(digest is not None for key, (digest, _) in self.given.items() if key != CONFIRM_KEY)
 
     def to(self, key: str, question: Question, *, vouched: bool = False) -> Any:
         """Find the answer to a question.

@@ -10,8 +10,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from .access import Caller
+from .current import this_app
 from .errors import RateLimited
-from .serving import this_app
 
 if TYPE_CHECKING:
     from flask_limiter import Limiter

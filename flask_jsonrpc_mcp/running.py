@@ -9,10 +9,10 @@ from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any
 
 from .calls import RunningCall, log_unexpected, running_call
+from .current import this_app
 from .errors import Overloaded, RpcError, TimedOut, one_line
 from .methods import Method
 from .questions import InputNeeded
-from .serving import this_app
 from .settings import setting
 from .strict_json import to_plain, write
 

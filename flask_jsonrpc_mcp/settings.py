@@ -6,9 +6,9 @@ from typing import Any
 
 from flask.sansio.app import App
 
+from .current import this_app
 from .envelope import MAX_BATCH
 from .origins import read_origin
-from .serving import this_app
 from .strict_json import MAX_DEPTH
 
 PREFIX = "JSONRPC_MCP_"
@@ -35,6 +35,7 @@ DEFAULTS: dict[str, Any] = {
     "MAX_WAITING": 4,
     "SUBSCRIPTIONS": False,
     "MAX_LISTENERS": 4,
+    "IS_ENDING": None,
     "DOCTOR_IGNORE": (),
 }
 
@@ -69,6 +70,9 @@ def set_defaults(app: App) -> None:
     ):
         if app.config[PREFIX + name] not in choices:
             raise ValueError(f"{PREFIX}{name} must be one of {', '.join(map(repr, choices))}")
+    is_ending = app.config[PREFIX + "IS_ENDING"]
+    if is_ending is not None and not callable(is_ending):
+        raise ValueError(f"{PREFIX}IS_ENDING must be a function that tells whether the server stops, not {is_ending!r}")
     for name in ("ALLOWED_ORIGINS", "ALLOWED_HOSTS", "DOCTOR_IGNORE"):
         if isinstance(app.config[PREFIX + name], str):
             raise ValueError(f"{PREFIX}{name} must be a list; write [{app.config[PREFIX + name]!r}]")

@@ -12,11 +12,11 @@ import pytest
 from flask_limiter import Limiter
 
 from flask_jsonrpc_mcp import Elicit, McpBlueprint, current_call, mcp_tool
-from flask_jsonrpc_mcp.mcp.protocol import LEGACY, MODERN
+from flask_jsonrpc_mcp.mcp.protocol import LEGACY, MODERN, VERSIONS
 
 from .answering import CANCEL, DECLINE, EVERYTHING, Respondent, accept, questions_of
 from .conftest import Site, asking, basic, make_auth
-from .mcp_messages import LegacyClient, ModernClient, client_of, error, result
+from .mcp_messages import ModernClient, client_of, error, result
 
 ERAS = [MODERN, LEGACY[0]]
 REFUSED = "Not done: the person who was asked did not agree"
@@ -271,12 +271,28 @@ def test_mistakes_in_the_text_are_found_at_import(func: Any, confirm: Any, probl
         declare()
 
 
-def test_only_a_session_can_be_asked_by_older_clients(deleted: list[Any]) -> None:
-    """Without a key there are none, so such a client counts as one that cannot ask."""
+@pytest.mark.parametrize("version", VERSIONS)
+def test_nothing_that_wants_a_confirmation_runs_without_a_key(deleted: list[Any], version: str) -> None:
+    """Without one nobody can be asked, and of older clients nobody even knows whether they could be."""
     site = Site(McpBlueprint())
     site.rpc.add_method("delete", mcp_tool(confirm="Delete {id}?")(deleting(deleted)))
-    LegacyClient(site.client, capabilities=EVERYTHING).call("delete", {"id": 7})
-    assert deleted == [7]
-    response = ModernClient(site.client, capabilities=EVERYTHING).call("delete", {"id": 8})
-    assert error(response) == (200, -32000, "This server cannot ask: its SECRET_KEY is not set")
-    assert deleted == [7]
+    refused = result(client_of(version, site.client, capabilities=EVERYTHING).call("delete", {"id": 7}))
+    assert (refused["isError"], refused["content"][0]["text"], deleted) == (
+        True,
+        "This server cannot ask: its SECRET_KEY is not set",
+        [],
+    )
+
+
+def test_one_confirmation_is_good_for_one_run(site: Site, deleted: list[Any]) -> None:
+    client = ModernClient(site.client, capabilities=EVERYTHING)
+    asked = result(client.call("delete", {"id": 7}))
+    again = {
+        "name": "delete",
+        "arguments": {"id": 7},
+        "requestState": asked["requestState"],
+        "inputResponses": {"confirm": {"action": "accept"}},
+    }
+    assert result(client.post("tools/call", again))["isError"] is False
+    repeated = result(client.post("tools/call", again))
+    assert (repeated["isError"], deleted) == (True, [7])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
@@ -92,3 +93,30 @@ except TypeError as error:
         str(tmp_path / "installed" / PACKAGE / "__init__.py"),
         "later(): async functions need asgiref; install flask-jsonrpc-mcp[async]",
     ], ran.stderr
+
+
+def test_imports_point_downwards_only() -> None:
+    """As the map in CONTRIBUTING.md has them; it names everything there is."""
+    guide = (ROOT / "CONTRIBUTING.md").read_text()
+    drawn = guide[guide.index("flask_jsonrpc_mcp/\n") : guide.index("pytest_flask_jsonrpc_mcp.py")]
+    order = re.findall(r"^  (\w+)(?:\.py|/) ", drawn, re.MULTILINE)
+    package = ROOT / "flask_jsonrpc_mcp"
+    modules = {
+        path.stem for path in package.iterdir() if path.suffix == ".py" or (path.is_dir() and path.name[0] != "_")
+    }
+    assert set(order) == modules - {"__main__"}
+    upwards = []
+    for file in package.rglob("*.py"):
+        own = file.relative_to(package).parts
+        names = {name for node in ast.walk(ast.parse(file.read_text())) for name in _names_from_root(node, len(own))}
+        place = own[0].removesuffix(".py")
+        if place not in ("__init__", "__main__"):
+            upwards += [(place, name) for name in names if name in order and order.index(name) < order.index(place)]
+    assert upwards == []
+
+
+def _names_from_root(node: ast.AST, depth: int) -> list[str]:
+    """What an import takes from the root of the package, seen from a file so deep in it."""
+    if not isinstance(node, ast.ImportFrom) or node.level != depth:
+        return []
+    return [alias.name for alias in node.names] if node.module is None else [node.module.partition(".")[0]]

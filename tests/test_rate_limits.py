@@ -10,12 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from flask_limiter import Limiter
 
-from flask_jsonrpc_mcp import McpBlueprint, mcp_tool
+from flask_jsonrpc_mcp import McpBlueprint, current_call, mcp_tool
 
-from .conftest import Site, asking, basic
+from .answering import EVERYTHING, Respondent, accept
+from .conftest import Site, asking, basic, make_app
 from .limited_app import create_app, limiter, rpc
-from .mcp_messages import client_of
+from .mcp_messages import ModernClient, client_of, result
 from .servers import Server, free_port, gunicorn, need
 
 
@@ -119,3 +121,27 @@ def test_unknown_tools_count_on_mcp_too(site: Site) -> None:
     for _ in range(20):
         client.call("absent")
     assert client.call("absent").get_json()["result"]["isError"] is True
+
+
+@pytest.mark.parametrize("confirm", [None, "Really?"])
+def test_a_call_that_asks_counts_once(confirm: str | None) -> None:
+    """However often it runs again with an answer: limited to one call, it could else never end."""
+    limiter = Limiter(lambda: "anyone", storage_uri="memory://")
+    rpc = McpBlueprint(limiter=limiter)
+
+    @rpc.method("ask", rate_limit="1/hour")
+    @mcp_tool(confirm=confirm)
+    def ask() -> str:
+        names = [current_call.elicit(text, {"name": str}).content["name"] for text in ("First?", "Last?")]
+        return " ".join(names)
+
+    app = make_app(rpc, SECRET_KEY="key")
+    limiter.init_app(app)
+    client = Respondent(
+        ModernClient(app.test_client(), capabilities=EVERYTHING),
+        [*([accept()] if confirm else []), accept(name="Ada"), accept(name="Lovelace")],
+    )
+    assert client.call("ask") == "Ada Lovelace"
+    again = ModernClient(app.test_client(), capabilities=EVERYTHING).call("ask")
+    if confirm is None:
+        assert "Too many calls" in result(again)["content"][0]["text"]

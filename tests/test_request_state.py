@@ -71,7 +71,8 @@ def test_a_request_may_be_spelled_in_another_order(site: Site) -> None:
 
 
 @pytest.mark.parametrize("position", [0, 1, "middle", "first dot", "timestamp", "second dot", "signature", -1])
-@pytest.mark.parametrize("change", [lambda c: "A" if c != "A" else "B", lambda c: "", lambda c: c + "A", lambda c: "é"])
+# Far from what was there: the last letter of base64 has bits that nobody reads.
+@pytest.mark.parametrize("change", [lambda c: "z" if c < "a" else "A", lambda c: "", lambda c: c + "A", lambda c: "é"])
 def test_no_byte_of_a_state_can_be_changed(site: Site, position: Any, change: Callable[[str], str]) -> None:
     client = client_for(site)
     state = questions_of(client, "ask")["requestState"]

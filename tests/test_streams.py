@@ -115,10 +115,13 @@ def test_progress_is_counted_in_numbers(site: Site, done: Any) -> None:
     assert result(call(ModernClient(site.client), "odd", **TOKEN))["isError"] is True
 
 
-@pytest.mark.parametrize("report", [{"message": b"bytes"}, {"message": object()}])
-def test_what_json_cannot_hold_fails_in_the_method_that_reports_it(site: Site, report: Any) -> None:
-    site.tool(lambda: current_call.progress(1, **report), name="odd")
-    assert result(call(ModernClient(site.client), "odd", **TOKEN))["isError"] is True
+@pytest.mark.parametrize("message", ["caf\udce9.txt", 7, b"bytes"])
+def test_whoever_listens_a_message_of_progress_is_shown_as_well_as_it_can_be(site: Site, message: Any) -> None:
+    """A method that only reports progress works alike for those who want to hear of it and those who do not."""
+    site.tool(lambda: current_call.progress(1, message=message), name="odd")
+    report, reply = events(call(ModernClient(site.client), "odd", **TOKEN))
+    assert isinstance(report["params"]["message"], str)
+    assert reply["result"]["isError"] is False
 
 
 def test_progress_goes_nowhere_on_the_other_faces(site: Site) -> None:
@@ -610,3 +613,14 @@ def test_a_method_that_asks_and_reports_never_goes_back(site: Site) -> None:
     reports = [message["params"] for message in seen if message.get("method") == "notifications/progress"]
     assert [report["message"] for report in reports] == ["before the question", "after it"]
     assert seen[-1]["result"]["content"][0]["text"] == "Ada"
+
+
+def test_a_backlog_loses_reports_and_never_questions() -> None:
+    backlog, long = streams.Backlog(), "x" * (streams.MAX_BACKLOG // 2)
+    for number in (1, 2, 3):
+        backlog.add({"id": number, "method": "sampling/createMessage", "params": {"messages": long}})
+        backlog.add({"method": "notifications/message", "params": {"data": long}})
+    kept = [json.loads(message) for message in backlog.take()]
+    assert [message["id"] for message in kept if "id" in message] == [1, 2, 3]
+    assert len(kept) == 4
+    assert not backlog

@@ -219,11 +219,40 @@ def test_without_redis_there_is_a_clear_refusal_and_changes_go_on(caplog: pytest
     assert "cannot be reached" in caplog.text
 
 
+def test_a_server_that_stops_tells_those_who_listen(tmp_path: Path) -> None:
+    """Else every restart would wait for them, and they would take it for a fault."""
+    stopping: list[bool] = []
+    site = announcing(str(tmp_path), JSONRPC_MCP_IS_ENDING=lambda: bool(stopping))
+    with Listening(site, ALL) as listening:
+        listening.next()
+        stopping.append(True)
+        assert listening.next() == {
+            "jsonrpc": "2.0",
+            "result": {"resultType": "complete", "_meta": {SUBSCRIPTION: 1}},
+            "id": 1,
+        }
+        with pytest.raises(StopIteration):
+            listening.next()
+
+
+def test_a_subscription_is_about_a_bounded_number_of_resources(tmp_path: Path) -> None:
+    wanted = {"notifications": {"resourceSubscriptions": [f"a://{number}" for number in range(101)]}}
+    response = ModernClient(announcing(str(tmp_path)).client).post("subscriptions/listen", wanted)
+    assert error(response)[:2] == (400, -32602)
+
+
+@pytest.mark.parametrize("value", [True, "yes"])
+def test_whether_the_server_stops_is_told_by_a_function(value: Any) -> None:
+    with pytest.raises(ValueError, match="JSONRPC_MCP_IS_ENDING must be a function"):
+        Site(McpBlueprint(), JSONRPC_MCP_IS_ENDING=value)
+
+
 def test_a_redis_that_goes_down_ends_the_subscription(redis: Server) -> None:  # noqa: F811
     site = announcing(redis_url(redis))
     with Listening(site, ALL) as listening:
         listening.next()
         redis.stop()
+        assert listening.next()["result"] == {"resultType": "complete", "_meta": {SUBSCRIPTION: 1}}
         with pytest.raises(StopIteration):
             listening.next()
 

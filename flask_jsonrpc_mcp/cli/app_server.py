@@ -10,9 +10,8 @@ from ..calls import Cancellation
 from ..envelope import Prepared, Request
 from ..errors import RpcError
 from ..mailbox import answer_timeout
-from ..mcp import legacy, modern, protocol
+from ..mcp import legacy, modern
 from ..mcp.asking import answer_by_asking, spell_question
-from ..mcp.modern import COMPLETE
 from ..mcp.reporting import Reporter
 from ..mcp.session import KeptLogLevel
 from ..mcp.session import Session as McpSession
@@ -89,7 +88,7 @@ def _answer_modern(session: Session, exchange: Exchange, cancellation: Cancellat
             _send(exchange, message)
         elif exchange.wait(LOOK_AGAIN):
             cancellation.request()
-    return {**COMPLETE, "_meta": {protocol.SUBSCRIPTION_ID: exchange.request.id}}
+    return answer.result
 
 
 class _LegacyExchange:

@@ -15,9 +15,9 @@ from werkzeug.exceptions import HTTPException
 
 from ..access import LOCAL, Caller
 from ..core import Core
+from ..current import this_app
 from ..faces.discovery import EXTENSION
 from ..local_requests import local_request
-from ..serving import this_app
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -9,7 +9,7 @@ import click
 from flask import Flask
 from flask.cli import ScriptInfo, with_appcontext
 
-from ..serving import this_app
+from ..current import this_app
 from ..settings import server_name
 from .callers import blueprint_option, find_blueprint, mcp_path
 from .snippets import (

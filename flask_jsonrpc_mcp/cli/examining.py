@@ -10,10 +10,10 @@ from click.shell_completion import CompletionItem
 from flask import Flask
 from flask.cli import with_appcontext
 
+from ..current import this_app
 from ..doctor import Finding, examine
 from ..doctor.examining import SLUGS
 from ..doctor.findings import ERROR
-from ..serving import this_app
 from ..settings import PREFIX
 from .callers import blueprints_of
 from .terminal import echo_json, echo_paragraph, json_option, wants_json

@@ -9,9 +9,9 @@ from __future__ import annotations
 from flask import Request, Response
 from werkzeug.sansio.utils import host_is_trusted
 
+from ..current import header, this_app, this_request
 from ..errors import Forbidden
 from ..origins import is_loopback, read_origin
-from ..serving import header, this_app, this_request
 from ..settings import PREFIX, setting
 
 EXPOSED_HEADERS = ("Mcp-Session-Id", "WWW-Authenticate", "ETag", "Retry-After")

@@ -9,8 +9,8 @@ from urllib.parse import parse_qs
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from .. import strict_json
+from ..current import this_request
 from ..errors import BodyTooLarge, InvalidRequest, MissingParameter, ParseError, UnreadableBody, UnsupportedMediaType
-from ..serving import this_request
 from ..settings import MAX_BODY, setting
 
 

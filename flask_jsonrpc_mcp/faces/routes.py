@@ -15,8 +15,8 @@ from flask import Response
 from ..access import Caller
 from ..calls import log_unexpected, new_id
 from ..core import Core
+from ..current import this_request
 from ..errors import RpcError, ServerFault, VerbNotAllowed
-from ..serving import this_request
 from .browser_guard import check_browser, permit_origin
 from .responses import no_content
 

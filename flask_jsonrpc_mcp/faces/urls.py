@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import url_for
 
-from ..serving import this_request
+from ..current import this_request
 
 
 def own_url(endpoint: str, *, external: bool = False) -> str:

@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 
 from itsdangerous import BadData
 
+from ..current import this_app
 from ..envelope import Request
 from ..errors import MalformedParams, RpcError
 from ..mailbox import answer_timeout
-from ..questions import Answers, InputNeeded, Question
-from ..serving import this_app
+from ..questions import Answers, CannotAsk, InputNeeded, Question
 from . import protocol
 from .session import Session
 from .signing import signer
@@ -52,9 +52,10 @@ def input_required(session: Session, request: Request, needed: InputNeeded) -> d
     :raises RpcError: when the app has no key to sign with.
     """
     if not this_app().secret_key:
-        raise RpcError("This server cannot ask: its SECRET_KEY is not set")
+        raise CannotAsk()
     asked = {key: question.digest for key, question in needed.questions.items()}
-    state = [_digest(request), session.caller.principal, session.audience, asked, dict(session.answers.given)]
+    binding = [_digest(request), session.caller.principal, session.audience]
+    state = [*binding, asked, dict(session.answers.given), secrets.token_hex(8)]
     return {
         "inputRequests": {key: spell_question(each, session.version) for key, each in needed.questions.items()},
         "requestState": signer(_SALT).dumps(state),
@@ -73,11 +74,11 @@ def read_answers(request: Request, principal: str, audience: str) -> Answers:
     if token is None:
         # Nobody can tell whether these were ever asked for; see Answers.
         return Answers({key: (None, response) for key, response in (responses or {}).items()})
-    digest, asked_of, intended, asked, given = _opened(token)
+    digest, asked_of, intended, asked, given, name = _opened(token)
     if (digest, asked_of, intended) != (_digest(request), principal, audience):
         raise MalformedParams("params.requestState belongs to another request")
     answered = {key: (asked[key], response) for key, response in (responses or {}).items() if key in asked}
-    return Answers({**{key: (each[0], each[1]) for key, each in given.items()}, **answered})
+    return Answers({**{key: (each[0], each[1]) for key, each in given.items()}, **answered}, name)
 
 
 def answer_by_asking(

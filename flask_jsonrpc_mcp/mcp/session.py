@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ..access import Caller
-from ..calls import COMPLETION, Call, Cancellation, Listener
+from ..calls import COMPLETION, MCP, Call, Cancellation, Listener
 from ..core import Core
 from ..questions import NO_ANSWERS, Answers
 
-FACE = "mcp"
+FACE = MCP
 
 Send = Callable[[dict[str, Any]], None]
 """Sends a message to the client before the answer to its request."""

@@ -17,8 +17,8 @@ from typing import Any
 from itsdangerous import BadData, URLSafeTimedSerializer
 
 from ..access import Caller
+from ..current import this_app
 from ..errors import SessionNotFound
-from ..serving import this_app
 from ..settings import setting
 from . import protocol
 from .signing import signer

@@ -6,7 +6,7 @@ import functools
 
 from itsdangerous import URLSafeTimedSerializer
 
-from ..serving import this_app
+from ..current import this_app
 
 
 def signer(salt: str) -> URLSafeTimedSerializer:

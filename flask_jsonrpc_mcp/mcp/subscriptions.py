@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..changes import LISTS, Watch, are_announced
+from ..changes import LISTS, Watch, are_announced, is_server_ending
 from ..envelope import Id, Request, notification
 from ..errors import MalformedParams, MethodNotFound, UnknownResource
 from ..mailbox import NoMailbox, current_mailbox
@@ -37,20 +37,27 @@ class Subscription:
     agreed: Mapping[str, Any]
 
     def messages(self) -> Iterator[dict[str, Any] | None]:
-        """Tell of each change, and ``None`` where there was none since the last look. Ends when it is cancelled.
+        """Tell of each change, and ``None`` where there was none since the last look.
+
+        Ends when the client has gone, and when the server is told to stop.
 
         :raises Overloaded: when too many listen already.
         """
         with current_mailbox().place_to_listen():
             watch = Watch(self.session.core.name, self.topics)
             yield self._message("notifications/subscriptions/acknowledged", {"notifications": self.agreed})
-            while not self.session.cancellation.requested:
+            while not self.session.cancellation.requested and not is_server_ending():
                 try:
                     changed = watch.changed()
                 except NoMailbox:
                     return  # it is in the log; the client may ask again
                 yield from map(self._change, changed)
                 yield None
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """What tells the client that the subscription has ended, and was not cut off."""
+        return {"resultType": "complete", "_meta": {protocol.SUBSCRIPTION_ID: self.id}}
 
     def _change(self, topic: str) -> dict[str, Any]:
         if topic in LISTS:
@@ -76,7 +83,9 @@ def subscribe(session: Session, request: Request) -> Subscription:
     uris = wanted.get(_UPDATES, [])
     if not isinstance(uris, list) or not all(isinstance(uri, str) for uri in uris):
         raise MalformedParams(f"params.notifications.{_UPDATES} must be a list of URIs")
-    visible = [uri for uri in dict.fromkeys(uris) if _is_visible(session, uri)][:MAX_RESOURCES]
+    if len(uris) > MAX_RESOURCES:
+        raise MalformedParams(f"params.notifications.{_UPDATES} may have at most {MAX_RESOURCES} URIs")
+    visible = [uri for uri in dict.fromkeys(uris) if _is_visible(session, uri)]
     if visible:
         agreed[_UPDATES] = visible
     topics = [topic for name, topic in _FILTERS.items() if name in agreed]

@@ -8,10 +8,10 @@ from flask import Response as HttpResponse
 
 from ...access import Caller
 from ...core import Core
+from ...current import header
 from ...envelope import Response
 from ...errors import RpcError
 from ...mcp import opening, protocol
-from ...serving import header
 from ..requests import read_json_body
 from ..routes import Route
 from .exchanges import respond

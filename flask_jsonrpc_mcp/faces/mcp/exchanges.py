@@ -6,11 +6,11 @@ from typing import Any
 
 from flask import Response as HttpResponse
 
+from ...current import header, this_request
 from ...envelope import Response, write_response
 from ...mcp import protocol
 from ...mcp.modern import NAMED
 from ...mcp.reporting import is_progress_token
-from ...serving import header, this_request
 from ..responses import error_response, json_response
 
 EVENTS = "text/event-stream"

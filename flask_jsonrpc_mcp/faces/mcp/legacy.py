@@ -11,6 +11,7 @@ from flask import Response as HttpResponse
 from ...access import Caller
 from ...calls import Cancellation
 from ...core import Core
+from ...current import header
 from ...envelope import Request, Response, answer_one, is_response, read_request, write_response
 from ...errors import InvalidRequest, SessionMissing
 from ...mcp import legacy, protocol, sessions
@@ -19,7 +20,6 @@ from ...mcp.opening import require_id
 from ...mcp.reporting import Reporter
 from ...mcp.session import Send, Session
 from ...questions import NO_ANSWERS, Answers, InputNeeded
-from ...serving import header
 from ...settings import setting
 from ..responses import json_response, no_content
 from .exchanges import accepts_events, audience, respond, wants_reports

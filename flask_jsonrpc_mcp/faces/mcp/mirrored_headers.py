@@ -10,9 +10,9 @@ import binascii
 import re
 from typing import Any
 
+from ...current import header
 from ...errors import MAX_QUOTED, HeaderMismatch, one_line
 from ...schema.mirrored import MirroredArgument
-from ...serving import header
 
 VERSION_HEADER = "MCP-Protocol-Version"
 METHOD_HEADER = "Mcp-Method"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
@@ -11,7 +10,7 @@ from flask import Response as HttpResponse
 from ...access import Caller
 from ...calls import Cancellation
 from ...core import Core
-from ...envelope import Request, Response, answer_one
+from ...envelope import Request, Response, answer_one, write_response
 from ...errors import RpcError
 from ...mcp import modern
 from ...mcp.opening import require_id
@@ -20,7 +19,7 @@ from ...mcp.subscriptions import Subscription
 from ..responses import no_content
 from .exchanges import audience, respond, wants_reports
 from .mirrored_headers import MirroredHeaders
-from .streams import event_response, paced, stream
+from .streams import event, event_response, paced, stream
 
 
 def serve_modern(core: Core, caller: Caller, payload: Any) -> HttpResponse:
@@ -57,11 +56,9 @@ def _listen(subscription: Subscription, cancellation: Cancellation) -> HttpRespo
         cancellation.request()
         messages.close()  # type: ignore[attr-defined]
 
-    return event_response(paced(_chained(first, messages)), end)
-
-
-def _chained(first: dict[str, Any] | None, rest: Iterator[dict[str, Any] | None]) -> Iterator[dict[str, Any] | None]:
-    return chain([first], rest)
+    # Who is still there in the end is told that it is the end.
+    result = event(write_response(Response(subscription.id, subscription.result)))
+    return event_response(chain(paced(chain([first], messages)), [result]), end)
 
 
 def _status_of(reply: Response) -> int:

@@ -8,6 +8,7 @@ still uses its database session. Whoever wants no reports never comes here.
 from __future__ import annotations
 
 import contextvars
+import itertools
 import threading
 import time
 from collections import deque
@@ -90,10 +91,12 @@ COMMENT = b":\n\n"
 
 
 class Backlog:
-    """Messages that a client has not been sent yet, spelled already. Their size is bounded."""
+    """Messages that a client has not been sent yet, spelled already. The size of what may be lost is bounded."""
 
     def __init__(self) -> None:
-        self._messages: deque[bytes] = deque()
+        self._messages: dict[int, bytes] = {}
+        self._droppable: deque[int] = deque()
+        self._numbers = itertools.count()
         self._size = 0
 
     def __bool__(self) -> bool:
@@ -101,16 +104,20 @@ class Backlog:
 
     def add(self, message: dict[str, Any]) -> None:
         # Spelled here, so that what JSON cannot hold fails in the method that reports it.
-        spelled = write(message)
-        self._messages.append(spelled)
+        spelled, number = write(message), next(self._numbers)
+        self._messages[number] = spelled
+        if "id" in message:
+            return  # a question, whose answer someone waits for
+        self._droppable.append(number)
         self._size += len(spelled)
-        while self._size > MAX_BACKLOG and len(self._messages) > 1:
-            self._size -= len(self._messages.popleft())
+        while self._size > MAX_BACKLOG and len(self._droppable) > 1:
+            self._size -= len(self._messages.pop(self._droppable.popleft()))
 
     def take(self) -> list[bytes]:
         """Take all there is, the oldest first."""
-        messages = list(self._messages)
+        messages = list(self._messages.values())
         self._messages.clear()
+        self._droppable.clear()
         self._size = 0
         return messages
 
