@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 from ..calls import Cancellation
@@ -11,13 +12,11 @@ from ..envelope import Prepared, Request
 from ..errors import RpcError
 from ..mailbox import answer_timeout
 from ..mcp import legacy, modern
-from ..mcp.asking import answer_by_asking, spell_question
-from ..mcp.reporting import Reporter
+from ..mcp.asking import spell_question
 from ..mcp.session import KeptLogLevel
-from ..mcp.session import Session as McpSession
 from ..mcp.sessions import Agreement
 from ..mcp.subscriptions import Subscription
-from ..questions import Answers, Question
+from ..questions import Question
 from ..schema.mirrored import MirroredArgument
 from ..stdio.client import Client
 from ..stdio.exchange import Exchange
@@ -54,7 +53,17 @@ class AppServer:
         with self._open_session() as session:
             if exchange.agreement is None:
                 return _answer_modern(session, exchange, cancellation)
-            return _LegacyExchange(session, exchange, exchange.agreement, cancellation, self._log_level).answer()
+            opened = legacy.open_session(
+                session.core,
+                session.caller,
+                exchange.agreement,
+                exchange.request,
+                audience=AUDIENCE,
+                log_level=self._log_level,
+                send=partial(_send, exchange),
+                cancellation=cancellation,
+            )
+            return legacy.answer_asking(opened, exchange.request, partial(_ask, exchange, opened.version))
 
 
 class _NoMirror:
@@ -78,7 +87,7 @@ def _answer_modern(session: Session, exchange: Exchange, cancellation: Cancellat
         exchange.request,
         _NoMirror(),
         AUDIENCE,
-        lambda message: _send(exchange, message),
+        partial(_send, exchange),
         cancellation,
     )
     if not isinstance(answer, Subscription):
@@ -91,57 +100,16 @@ def _answer_modern(session: Session, exchange: Exchange, cancellation: Cancellat
     return answer.result
 
 
-class _LegacyExchange:
-    """A request of a client from before 2026-07-28, which is asked while its request is open."""
-
-    def __init__(
-        self,
-        session: Session,
-        exchange: Exchange,
-        agreement: Agreement,
-        cancellation: Cancellation,
-        log_level: KeptLogLevel,
-    ) -> None:
-        params = exchange.request.params
-        meta = params.get("_meta") if isinstance(params, Mapping) else None
-        self._meta: Mapping[str, Any] = meta if isinstance(meta, Mapping) else {}
-        self._session = session
-        self._exchange = exchange
-        self._agreement = agreement
-        self._cancellation = cancellation
-        self._log_level = log_level
-        self._reporter = Reporter(
-            lambda message: _send(exchange, message), agreement.version, self._meta, log_level.get
-        )
-
-    def answer(self) -> Any:
-        return answer_by_asking(self._run, self._ask)
-
-    def _run(self, answers: Answers) -> Any:
-        session = McpSession(
-            self._session.core,
-            self._session.caller,
-            self._agreement.version,
-            AUDIENCE,
-            self._agreement.capabilities,
-            self._meta,
-            answers,
-            self._reporter,
-            self._log_level,
-            self._cancellation,
-        )
-        return legacy.answer(session, self._exchange.request)
-
-    def _ask(self, questions: Mapping[str, Question]) -> dict[str, Any]:
-        return dict(self._responses(questions))
-
-    def _responses(self, questions: Mapping[str, Question]) -> Iterator[tuple[str, Any]]:
-        for key, question in questions.items():
-            asked = spell_question(question, self._agreement.version)
-            try:
-                yield key, self._exchange.ask(asked["method"], asked.get("params", {}), answer_timeout())
-            except RpcError as error:
-                yield key, error
+def _ask(exchange: Exchange, version: str, questions: Mapping[str, Question]) -> dict[str, Any]:
+    """Ask the client one thing after the other, while its request is open."""
+    responses: dict[str, Any] = {}
+    for key, question in questions.items():
+        asked = spell_question(question, version)
+        try:
+            responses[key] = exchange.ask(asked["method"], asked.get("params", {}), answer_timeout())
+        except RpcError as error:
+            responses[key] = error
+    return responses
 
 
 def _send(exchange: Exchange, message: Mapping[str, Any]) -> None:

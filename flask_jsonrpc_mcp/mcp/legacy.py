@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from ..calls import LOG_LEVELS
+from ..access import Caller
+from ..calls import LOG_LEVELS, Cancellation
 from ..changes import are_announced
 from ..core import Core
 from ..envelope import Request
 from ..errors import InvalidRequest, MalformedParams, MethodNotFound
+from ..questions import InputNeeded, Question
 from ..settings import server_name, setting
 from . import protocol
+from .asking import answer_by_asking
 from .offers import METHODS, Handler, capabilities_of, handler_of
+from .opening import require_id
+from .reporting import Reporter
 from .resources import visible_resource
-from .session import Session
+from .session import LogLevel, Send, Session
 from .sessions import Agreement, features_of
 
 INITIALIZE = "initialize"
 CANCELLED = "notifications/cancelled"
+
+Ask = Callable[[Mapping[str, Question]], Mapping[str, Any]]
+"""Puts questions to the client; returns its responses by key, or the `RpcError` that came of it."""
 
 
 def agree(request: Request) -> Agreement:
@@ -46,6 +55,41 @@ def welcome(core: Core, agreement: Agreement) -> dict[str, Any]:
     return result
 
 
+def open_session(
+    core: Core,
+    caller: Caller,
+    agreement: Agreement,
+    request: Request,
+    *,
+    audience: str,
+    log_level: LogLevel,
+    send: Send | None,
+    cancellation: Cancellation,
+) -> Session:
+    """Put together one request's view of a client that has been initialised.
+
+    :param send: Sends a message to the client; without, it can be told and asked nothing.
+    """
+    meta = request.params.get("_meta") if isinstance(request.params, dict) else None
+    meta = meta if isinstance(meta, dict) else {}
+    return Session(
+        core,
+        caller,
+        agreement.version,
+        audience,
+        frozenset() if send is None else agreement.capabilities,
+        meta,
+        listener=None if send is None else Reporter(send, agreement.version, meta, log_level.get),
+        log_level=log_level,
+        cancellation=cancellation,
+    )
+
+
+def answer_asking(session: Session, request: Request, ask: Ask, needed: InputNeeded | None = None) -> Any:
+    """Answer a request, and ask the client while it waits; see `answer_by_asking`."""
+    return answer_by_asking(lambda answers: answer(replace(session, answers=answers), request), ask, needed)
+
+
 def answer(session: Session, request: Request) -> Any:
     """Answer a request of a client that has been initialised. A notification is heard, and that is all.
 
@@ -53,6 +97,7 @@ def answer(session: Session, request: Request) -> Any:
     """
     if not request.wants_reply:
         return None
+    require_id(request)
     if not isinstance(request.params, dict):
         raise InvalidRequest("params must be an object")
     handle = handler_of(session.core, request.method, _METHODS)

@@ -15,11 +15,9 @@ from ...current import header
 from ...envelope import Request, Response, answer_one, is_response, read_request, write_response
 from ...errors import InvalidRequest, SessionMissing
 from ...mcp import legacy, protocol, sessions
-from ...mcp.asking import answer_by_asking
 from ...mcp.opening import require_id
-from ...mcp.reporting import Reporter
 from ...mcp.session import Send, Session
-from ...questions import NO_ANSWERS, Answers, InputNeeded
+from ...questions import InputNeeded, Question
 from ...settings import setting
 from ..responses import json_response, no_content
 from .exchanges import accepts_events, audience, respond, wants_reports
@@ -82,12 +80,12 @@ class _Exchange:
             return self._stream(payload)
         logged = Backlog()
         try:
-            reply = answer_one(payload, lambda asked: self._run(asked, self._reporter(asked, logged.add)))
+            reply = answer_one(payload, lambda asked: self._answer(asked, logged.add))
         except InputNeeded as needed:
             return self._stream(payload, needed)
         if reply is None:
             return no_content(202)
-        if logged and accepts_events():
+        if logged:
             messages = [*logged.take(), write_response(reply, omit_null_id=True)]
             return event_response(map(event, messages), lambda: None)
         return respond(reply, _status_of(reply))
@@ -105,7 +103,7 @@ class _Exchange:
         if is_response(item):
             self._letters.deliver(item)
             return None
-        return answer_one(item, lambda asked: self._run(asked, None))
+        return answer_one(item, self._answer)
 
     def _stream(self, payload: Any, needed: InputNeeded | None = None) -> HttpResponse:
         """Answer with a stream, on which the client can also be asked.
@@ -114,47 +112,33 @@ class _Exchange:
         """
 
         def work(send: Send, cancellation: Cancellation) -> Response | None:
+            def ask(questions: Mapping[str, Question]) -> Mapping[str, Any]:
+                return self._letters.ask(questions, send, cancellation)
+
             def call(asked: Request) -> Any:
-                reporter = self._reporter(asked, send)
-                return answer_by_asking(
-                    lambda answers: self._run(asked, reporter, answers, cancellation),
-                    lambda questions: self._letters.ask(questions, send, cancellation),
-                    needed,
-                )
+                return legacy.answer_asking(self._session(asked, send, cancellation), asked, ask, needed)
 
             return answer_one(payload, call)
 
         request_id = payload.get("id")
         return stream(request_id, work, _status_of, lambda: self._letters.is_cancelled(request_id))
 
-    def _run(
-        self,
-        asked: Request,
-        reporter: Reporter | None,
-        answers: Answers = NO_ANSWERS,
-        cancellation: Cancellation | None = None,
-    ) -> Any:
-        require_id(asked)
-        if asked.method == legacy.CANCELLED:
-            self._letters.cancel(_params(asked).get("requestId"))
-        # Whoever reads no events, or asked several things at once, cannot be asked anything.
-        can_be_asked = reporter is not None and accepts_events()
-        session = Session(
+    def _answer(self, asked: Request, send: Send | None = None) -> Any:
+        if asked.method == legacy.CANCELLED and isinstance(asked.params, dict):
+            self._letters.cancel(asked.params.get("requestId"))
+        return legacy.answer(self._session(asked, send, Cancellation()), asked)
+
+    def _session(self, asked: Request, send: Send | None, cancellation: Cancellation) -> Session:
+        return legacy.open_session(
             self.core,
             self.caller,
-            self.agreement.version,
-            audience(),
-            self.agreement.capabilities if can_be_asked else frozenset(),
-            _meta(asked),
-            answers,
-            reporter,
-            SessionLogLevel(self.token),
-            cancellation or Cancellation(),
+            self.agreement,
+            asked,
+            audience=audience(),
+            log_level=SessionLogLevel(self.token),
+            send=send if accepts_events() else None,
+            cancellation=cancellation,
         )
-        return legacy.answer(session, asked)
-
-    def _reporter(self, asked: Request, send: Send) -> Reporter:
-        return Reporter(send, self.agreement.version, _meta(asked), SessionLogLevel(self.token).get)
 
     @property
     def _letters(self) -> Letters:
@@ -163,12 +147,3 @@ class _Exchange:
 
 def _status_of(reply: Response) -> int:
     return 200 if reply.error is None else reply.error.rpc_status
-
-
-def _params(asked: Request) -> Mapping[str, Any]:
-    return asked.params if isinstance(asked.params, dict) else {}
-
-
-def _meta(asked: Request) -> Mapping[str, Any]:
-    meta = _params(asked).get("_meta")
-    return meta if isinstance(meta, dict) else {}
