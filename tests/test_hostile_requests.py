@@ -84,8 +84,9 @@ def _declare_what_is_no_method(rpc: McpBlueprint) -> None:
         return [value, day]
 
     @rpc.method
-    @mcp_tool(confirm="Add {a}?")
+    @mcp_tool
     def ask(a: Any) -> Any:
+        current_call.elicit("Really?")
         return current_call.elicit("How many?", {"n": int, "day": datetime.date | None}).content["n"]
 
     rpc.add_prompt("hidden", lambda: "seen", access=["write", "administer"])

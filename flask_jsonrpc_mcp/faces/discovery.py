@@ -19,7 +19,7 @@ from . import explorer
 from .browser_guard import host_name
 from .responses import json_response, make_page, page_response, spell_error
 from .routes import Route
-from .urls import own_url
+from .urls import ENDPOINTS, own_url
 
 EXTENSION = "jsonrpc_mcp"
 """Where an app keeps its blueprints of ours: ``app.extensions["jsonrpc_mcp"]``, cores by full blueprint name."""
@@ -62,14 +62,7 @@ def server_card(core: Core, caller: Caller) -> Response:
 
 
 def _describe_blueprint(name: str, core: Core) -> dict[str, Any] | None:
-    endpoints = {
-        "mcp": "mcp",
-        "jsonrpc": "jsonrpc",
-        "list": "list_tools",
-        "describe": "describe_tool",
-        "invoke": "invoke_tool",
-        "serverCard": "server_card",
-    }
+    endpoints = {**ENDPOINTS, "serverCard": "server_card"}
     if f"{name}.{explorer.ENDPOINT}" in current_app.view_functions:
         endpoints["explorer"] = explorer.ENDPOINT
     try:

@@ -19,7 +19,7 @@ from ..core import Core
 from ..strict_json import write
 from .responses import make_page, page_response, spell_error
 from .routes import Route
-from .urls import own_url
+from .urls import ENDPOINTS, own_url
 
 ENDPOINT = "explorer"
 
@@ -80,15 +80,8 @@ HEADERS = {
 
 def explorer(core: Core, caller: Caller) -> Response:
     """Serve the page."""
-    endpoints = {
-        "mcp": "mcp",
-        "jsonrpc": "jsonrpc",
-        "list": "list_tools",
-        "describe": "describe_tool",
-        "invoke": "invoke_tool",
-    }
     site = {
-        "urls": {role: own_url(endpoint) for role, endpoint in endpoints.items()},
+        "urls": {role: own_url(endpoint) for role, endpoint in ENDPOINTS.items()},
         "signIn": [_way_to_sign_in(auth) for auth in core.authenticator.auths],
     }
     body = _before + html.escape(write(site).decode()) + _after
