@@ -12,7 +12,7 @@ import stat
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -37,8 +37,16 @@ LOOK_AGAIN = 0.05
 REDIS_TIMEOUT = 5
 """For how many seconds Redis may keep a worker waiting."""
 
-MAX_LETTERS = 10_000
-"""How many files there may be; beyond that those go first that expire first."""
+KINDS = ("answer", "cancelled", "change", "level")
+"""What there is room of its own for, by the first word of a key; everything else shares the room of ``OTHERS``.
+
+Anyone can leave levels and cancellations, as many as they like, so these must not push out what someone waits for.
+"""
+
+OTHERS = "other"
+
+MAX_LETTERS = 1_000
+"""How many files there may be of each kind; beyond that those go first that expire first, and all have to be read."""
 
 
 class NoMailbox(RpcError):
@@ -61,32 +69,34 @@ class Mailbox:
     @property
     def is_possible(self) -> bool:
         """Whether there is one. The log says once why not."""
-        return self._cache is not None
+        return self._rooms is not None
 
     def put(self, key: str, letter: Any, seconds: int) -> None:
         """Leave something, plain JSON, for so many seconds.
 
+        :param key: Its first word is the kind of letter: see ``KINDS``. Where there are too many of a kind, others of
+            that kind make room, those first that expire first.
         :raises NoMailbox: when that cannot be done; so do the others.
         """
 
-        def leave(cache: BaseCache) -> bool:
-            return bool(cache.set(_address(key), letter, timeout=seconds))
+        def leave(room: BaseCache) -> bool:
+            return bool(room.set(_address(key), letter, timeout=seconds))
 
-        if not self._reach(leave):
+        if not self._reach(key, leave):
             # The folder may be gone: what is in the temp folder is swept away now and then.
             self._forget()
-            if not self._reach(leave):
+            if not self._reach(key, leave):
                 raise NoMailbox()
 
     def look(self, key: str) -> Any:
         """Look for what was left under a key; ``None`` when there is nothing."""
-        return self._reach(lambda cache: cache.get(_address(key)))
+        return self._reach(key, lambda room: room.get(_address(key)))
 
     def take(self, key: str) -> Any:
         """Take what was left under a key; ``None`` when there is nothing."""
         letter = self.look(key)
         if letter is not None:
-            self._reach(lambda cache: cache.delete(_address(key)))
+            self._reach(key, lambda room: room.delete(_address(key)))
         return letter
 
     def wait_for(self, keys: Iterable[str], seconds: float, give_up: Callable[[], bool]) -> dict[str, Any] | None:
@@ -127,13 +137,14 @@ class Mailbox:
         with _place(self._listening):
             yield
 
-    def _reach(self, act: Callable[[BaseCache], T]) -> T:
-        cache = self._cache
-        if cache is None:
+    def _reach(self, key: str, act: Callable[[BaseCache], T]) -> T:
+        rooms = self._rooms
+        if rooms is None:
             raise NoMailbox()
+        room = rooms[_kind(key)]
         try:
-            return act(cache)
-        except cache.failures as error:  # type: ignore[attr-defined]
+            return act(room)
+        except room.failures as error:  # type: ignore[attr-defined]
             self._app.logger.error("the mailbox in %sMAILBOX cannot be reached: %s", PREFIX, error)
             raise NoMailbox() from error
 
@@ -142,15 +153,15 @@ class Mailbox:
             self.__dict__.pop("_made", None)
 
     @property
-    def _cache(self) -> BaseCache | None:
+    def _rooms(self) -> Mapping[str, BaseCache] | None:
         with self._lock:
             return self._made
 
     @cached_property
-    def _made(self) -> BaseCache | None:
+    def _made(self) -> Mapping[str, BaseCache] | None:
         # Late, so that each worker has connections of its own and the import of an app leaves nothing behind.
         try:
-            return _make_cache(self._app)
+            return _make_rooms(self._app)
         except ImportError as error:
             self._app.logger.warning(
                 "%s is not installed, so MCP clients from before 2026-07-28 cannot be asked anything, and nobody hears"
@@ -197,7 +208,8 @@ def _place(places: threading.BoundedSemaphore) -> Iterator[None]:
         places.release()
 
 
-def _make_cache(app: App) -> BaseCache:
+def _make_rooms(app: App) -> dict[str, BaseCache]:
+    """Make the room for each kind of letter."""
     from cachelib import FileSystemCache, RedisCache
     from cachelib.serializers import JSONSerializer
 
@@ -216,7 +228,8 @@ def _make_cache(app: App) -> BaseCache:
             serializer = Plain()  # type: ignore[assignment]
             failures = (OSError,)
 
-        return Files(str(_private_folder(place, owner)), threshold=MAX_LETTERS)
+        folder = _private_folder(place, owner)
+        return {kind: Files(str(folder / kind), threshold=MAX_LETTERS) for kind in (*KINDS, OTHERS)}
 
     import redis
     from redis.backoff import NoBackoff
@@ -229,7 +242,8 @@ def _make_cache(app: App) -> BaseCache:
     # Nobody waits long for a server that is not there. Once more, because a kept connection may have been closed.
     patience = {"socket_connect_timeout": REDIS_TIMEOUT, "socket_timeout": REDIS_TIMEOUT}
     client = redis.Redis.from_url(place, retry=Retry(NoBackoff(), 1), **patience)
-    return Redis(client, key_prefix=f"flask-jsonrpc-mcp:{owner}:")
+    # Nobody counts here. What anyone can leave is bounded by its size, some hundred bytes, and by how soon it expires.
+    return {kind: Redis(client, key_prefix=f"flask-jsonrpc-mcp:{owner}:{kind}:") for kind in (*KINDS, OTHERS)}
 
 
 def _is_redis(place: Any) -> bool:
@@ -254,6 +268,11 @@ def _check_private(folder: Path, found: os.stat_result) -> None:
         raise RuntimeError(
             f"{folder} is no folder that only this user can read and write; name another one in {PREFIX}MAILBOX"
         )
+
+
+def _kind(key: str) -> str:
+    word = key.partition(" ")[0]
+    return word if word in KINDS else OTHERS
 
 
 def _address(key: str) -> str:

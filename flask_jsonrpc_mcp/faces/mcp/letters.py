@@ -117,7 +117,7 @@ class SessionLogLevel:
         if not self.token or not mailbox.is_possible:
             return None
         try:
-            level: str | None = mailbox.look(f"log level {self.token}")
+            level: str | None = mailbox.look(f"level {self.token}")
         except NoMailbox:
             return None  # no reason for a method to fail that has something to tell
         return level
@@ -125,7 +125,7 @@ class SessionLogLevel:
     def set(self, level: str) -> None:
         mailbox = current_mailbox()
         if self.token and mailbox.is_possible:
-            mailbox.put(f"log level {self.token}", level, setting("SESSION_MAX_AGE"))
+            mailbox.put(f"level {self.token}", level, setting("SESSION_MAX_AGE"))
 
 
 def _answer_to(question_id: str) -> str:
