@@ -12,6 +12,7 @@ import socket
 import stat
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -114,7 +115,7 @@ def test_the_level_of_a_session_is_known_to_all_workers(server: Server) -> None:
         assert text_of(reply) == "1"
 
 
-def test_killed_workers_leave_only_what_expires(tmp_path: Path) -> None:
+def test_killed_workers_leave_only_what_expires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mail = tmp_path / "mail"
     with conversing(tmp_path, str(mail)) as server:
         client = Conversation(server, capabilities=CAN_ASK)
@@ -126,7 +127,15 @@ def test_killed_workers_leave_only_what_expires(tmp_path: Path) -> None:
         assert greeted(server, "Grace") == "Hello Grace"
         left = letters_in(mail)
     assert len(left) == 3
-    assert all(expires > 0 for expires, _ in left)
+    set_clock(monkeypatch, max(expires for expires, _ in left) + 1)
+    another_letter = Asking(mail).client.post("logging/setLevel", {"level": "info"})
+    assert result(another_letter) == {}
+    assert [letter for _, letter in letters_in(mail)] == [b'"info"']
+
+
+def set_clock(monkeypatch: pytest.MonkeyPatch, now: float) -> None:
+    for clock in ("cachelib.file.time", "time.time"):  # in this order: the first is imported, with the second in it
+        monkeypatch.setattr(clock, lambda: now)
 
 
 def workers_of(server: Server) -> set[int]:
@@ -135,15 +144,14 @@ def workers_of(server: Server) -> set[int]:
 
 
 def files_in(mail: Path) -> list[Path]:
-    """All files, also cachelib's own: there is a folder for each kind of letter."""
+    """All files: there is a folder for each kind of letter."""
     return [file for file in mail.rglob("*") if file.is_file()]
 
 
 def letters_in(mail: Path) -> list[tuple[int, bytes]]:
-    """When each letter expires, and what is in it; without cachelib's own file, which never expires."""
+    """When each letter expires, and what is in it."""
     found = [file.read_bytes() for file in files_in(mail)]
-    letters = [(int.from_bytes(each[:4], "little"), each[4:]) for each in found]
-    return [letter for letter in letters if letter[0]]
+    return [(int.from_bytes(each[:4], "little"), each[4:]) for each in found]
 
 
 class Asking:
@@ -220,9 +228,9 @@ def test_letters_are_json_that_only_we_can_read(mail: Path) -> None:
 
     site.asked(respond)
     assert stat.S_IMODE(mail.stat().st_mode) == 0o700
-    files = {file: json.loads(file.read_bytes()[4:]) for file in files_in(mail)}
-    assert all(stat.S_IMODE(file.stat().st_mode) == 0o600 for file in files)
-    assert [letter for letter in files.values() if not isinstance(letter, int)] == ["info"]  # cachelib counts
+    (file,) = files_in(mail)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert json.loads(file.read_bytes()[4:]) == "info"
 
 
 def test_a_pickle_in_the_mailbox_is_not_run(mail: Path, tmp_path: Path) -> None:
@@ -427,9 +435,10 @@ def test_a_limit_that_cannot_work_raises(name: str, value: object) -> None:
 
 @pytest.fixture
 def little_room(monkeypatch: pytest.MonkeyPatch) -> int:
-    """Let there be room for ten letters of each kind; one more may come before the first has to go."""
-    monkeypatch.setattr("flask_jsonrpc_mcp.mailbox.MAX_LETTERS", 10)
-    return 11
+    """Let there be room for ten letters of each kind, and five more before someone counts."""
+    monkeypatch.setattr("flask_jsonrpc_mcp.mailbox_rooms.MAX_LETTERS", 10)
+    monkeypatch.setattr("flask_jsonrpc_mcp.mailbox.SWEEP_AFTER", 5)
+    return 15
 
 
 def set_many_levels(site: Asking) -> None:
@@ -454,11 +463,11 @@ def test_a_flood_of_letters_is_bounded_and_pushes_out_no_others(
 ) -> None:
     site = Asking(mail, JSONRPC_MCP_SUBSCRIPTIONS=True)
     with site.site.app.app_context():
-        current_mailbox().put("answer to a question", "kept", 1)  # it expires before all others
+        current_mailbox().put("answer to a question", "kept", 30)  # it expires before all others
     flood(site)
     letters = [letter for _, letter in letters_in(mail)]
     assert b'"kept"' in letters
-    assert 5 < len(letters) <= little_room + 1
+    assert 10 <= len(letters) - 1 <= little_room
 
 
 @pytest.mark.parametrize("flood", [give_up_many_requests, announce_many_changes])
@@ -470,6 +479,18 @@ def test_a_level_outlives_a_flood_of_other_letters(
     site.client.post("logging/setLevel", {"level": "info"})
     flood(site)
     assert len(events(site.client.call("log"))) == 2
+
+
+def test_what_has_expired_is_removed_once_there_is_another_letter(mail: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flask_jsonrpc_mcp.mailbox.SWEEP_EVERY", 0)
+    site, now = Asking(mail), time.time()
+    with site.site.app.app_context():
+        current_mailbox().put("answer to a question", "typed by someone", 30)
+        current_mailbox().put("answer to another", "kept", 90)
+    (mail / "answer" / "half.__wz_cache").write_text("what a killed process was writing")
+    set_clock(monkeypatch, now + 80)
+    site.client.post("logging/setLevel", {"level": "info"})
+    assert sorted(letter for _, letter in letters_in(mail)) == [b'"info"', b'"kept"']
 
 
 def test_letters_in_redis_expire_and_are_named_after_nobody(redis: Server) -> None:
@@ -514,7 +535,7 @@ def test_a_redis_that_goes_down_ends_the_calls_that_wait(redis: Server, caplog: 
 def test_a_redis_that_does_not_answer_holds_nobody_for_long(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("flask_jsonrpc_mcp.mailbox.REDIS_TIMEOUT", 0.1)
+    monkeypatch.setattr("flask_jsonrpc_mcp.mailbox_rooms.REDIS_TIMEOUT", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         site = Asking(f"redis://127.0.0.1:{silent.getsockname()[1]}")
         assert result_of_one(site.client.call("ask"))["isError"] is True
