@@ -9,7 +9,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -62,8 +62,8 @@ class Mailbox:
         :raises NoMailbox: when that cannot be done; so do the others.
         """
 
-        def leave(room: Room) -> bool:
-            return bool(room.set(address_of(key), letter, timeout=seconds))
+        def leave(room: Room, address: str) -> bool:
+            return bool(room.set(address, letter, timeout=seconds))
 
         if not self._reach(key, leave):
             # The folder may be gone: what is in the temp folder is swept away now and then.
@@ -74,14 +74,20 @@ class Mailbox:
 
     def look(self, key: str) -> Any:
         """Look for what was left under a key; ``None`` when there is nothing."""
-        return self._reach(key, lambda room: room.get(address_of(key)))
+        return self._reach(key, lambda room, address: room.get(address))
 
     def take(self, key: str) -> Any:
         """Take what was left under a key; ``None`` when there is nothing."""
         letter = self.look(key)
         if letter is not None:
-            self._reach(key, lambda room: room.delete(address_of(key)))
+            self._reach(key, lambda room, address: room.delete(address))
         return letter
+
+    def discard(self, keys: Iterable[str]) -> None:
+        """Remove what was left under some keys. Where that cannot be done, it expires."""
+        with suppress(NoMailbox):
+            for key in keys:
+                self._reach(key, lambda room, address: room.delete(address))
 
     def wait_for(self, keys: Iterable[str], seconds: float, give_up: Callable[[], bool]) -> dict[str, Any] | None:
         """Wait until there is something under each of some keys, and take it.
@@ -121,13 +127,13 @@ class Mailbox:
         with _place(self._listening):
             yield
 
-    def _reach(self, key: str, act: Callable[[Room], T]) -> T:
+    def _reach(self, key: str, act: Callable[[Room, str], T]) -> T:
         rooms = self._rooms
         if rooms is None:
             raise NoMailbox()
         room = rooms[kind_of(key)]
         try:
-            return act(room)
+            return act(room, address_of(key))
         except room.failures as error:
             self._app.logger.error("the mailbox in %sMAILBOX cannot be reached: %s", PREFIX, error)
             raise NoMailbox() from error

@@ -21,7 +21,7 @@ from .settings import PREFIX
 REDIS_TIMEOUT = 5
 """For how many seconds Redis may keep a worker waiting."""
 
-KINDS = ("answer", "cancelled", "change", "level")
+KINDS = ("answer", "cancelled", "change", "level", "question")
 """What has a room of its own, by the first word of the key. Anyone can leave levels and cancellations, as many as they
 like, so these must not push out what someone waits for."""
 

@@ -126,7 +126,7 @@ def test_killed_workers_leave_only_what_expires(tmp_path: Path, monkeypatch: pyt
             assert client.answer(question, result=ADA) == 202
         assert greeted(server, "Grace") == "Hello Grace"
         left = letters_in(mail)
-    assert len(left) == 3
+    assert len(left) == 6  # three questions that look open, and their answers
     set_clock(monkeypatch, max(expires for expires, _ in left) + 1)
     another_letter = Asking(mail).client.post("logging/setLevel", {"level": "info"})
     assert result(another_letter) == {}
@@ -280,9 +280,45 @@ def test_answers_that_never_fit_end_the_call(mail: Path) -> None:
 @pytest.mark.parametrize("forged", ["", "question-1", "ä", 1, 1.5, None, [], {}, True, "W10.x.y", "x" * 5000])
 def test_an_answer_to_what_nobody_asked_is_ignored(mail: Path, forged: Any) -> None:
     site = Asking(mail)
-    site.client.send({"jsonrpc": "2.0", "id": forged, "result": ADA})
-    assert not mail.exists() or letters_in(mail) == []
-    site.asked(lambda question: must(site.answer(question, result=ADA) == 202))
+
+    def respond(question: dict[str, Any]) -> None:
+        before = files_in(mail)
+        assert before != []  # what someone waits for is known here
+        site.client.send({"jsonrpc": "2.0", "id": forged, "result": ADA})
+        assert files_in(mail) == before
+        assert site.answer(question, result=ADA) == 202
+
+    assert text_of(site.asked(respond)) == "Ada"
+
+
+def test_an_answer_is_taken_only_while_someone_waits_for_it(mail: Path) -> None:
+    site, questions = Asking(mail), []
+
+    def respond(question: dict[str, Any]) -> None:
+        questions.append(question)
+        assert site.answer(question, result=ADA) == 202
+
+    assert text_of(site.asked(respond)) == "Ada"
+    assert site.answer(questions[0], result=ADA) == 202  # heard, and that is all
+    assert files_in(mail) == []
+
+
+def test_an_answer_that_comes_too_late_is_not_kept(mail: Path) -> None:
+    site = Asking(mail, JSONRPC_MCP_ANSWER_TIMEOUT=1)
+    questions: list[dict[str, Any]] = []
+    assert text_of(site.asked(questions.append)) == "The client did not answer in time"
+    assert site.answer(questions[0], result=ADA) == 202
+    assert files_in(mail) == []
+
+
+def test_nothing_is_left_of_a_call_whose_client_goes_away_before_it_has_answered_everything(mail: Path) -> None:
+    site = Asking(mail)
+    site.site.tool(lambda: current_call.ask(who=Elicit("Who?", {"name": str}), where=ListRoots()), name="ask-all")
+    response: Any = site.client.call("ask-all")
+    with response:
+        question = read_event(next(iter(response.response)))
+        assert site.answer(question, result=ADA) == 202
+    assert files_in(mail) == []
 
 
 def test_only_the_session_that_was_asked_can_answer(mail: Path) -> None:
@@ -298,7 +334,7 @@ def test_only_the_session_that_was_asked_can_answer(mail: Path) -> None:
         assert stolen.send({"jsonrpc": "2.0", "id": question["id"], "result": foreign}).status_code == 404
         altered = {**question, "id": question["id"][:-1] + ("A" if question["id"][-1] != "A" else "B")}
         assert site.answer(altered, writer, result=foreign) == 202
-        assert letters_in(mail) == []
+        assert [letter for _, letter in letters_in(mail)] == [b"true"]  # the question is still open
         assert site.answer(question, writer, result=ADA) == 202
 
     assert text_of(site.asked(respond, writer)) == "Ada"

@@ -1,14 +1,15 @@
 """What reaches an open request of an older client by another one: answers to questions, and that it is given up.
 
 The other request may be served by any worker, so it goes by the mailbox. Only answers to questions that we have put are
-taken: the id of a question is signed.
+taken, and only while someone waits for them: the id of a question is signed, and as long as it is open there is a mark.
 """
 
 from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,9 +66,10 @@ class Letters:
             asked_of = signer(_SALT).loads(response["id"], max_age=answer_timeout())
         except (BadData, TypeError, AttributeError):
             return  # nothing that we have asked
-        if asked_of[0] == self._owner:
+        mailbox = current_mailbox()
+        if asked_of[0] == self._owner and mailbox.look(_mark_of(response["id"])) is not None:
             letter = {name: response[name] for name in ("result", "error") if name in response}
-            current_mailbox().put(_answer_to(response["id"]), letter, answer_timeout())
+            mailbox.put(_answer_to(response["id"]), letter, answer_timeout())
 
     def cancel(self, request_id: Any) -> None:
         """Let an open request know that its client has given it up."""
@@ -87,9 +89,7 @@ class Letters:
     ) -> dict[str, dict[str, Any]]:
         mailbox = current_mailbox()
         ids = {key: signer(_SALT).dumps([self._owner, secrets.token_hex(8)]) for key in questions}
-        with mailbox.place_to_wait():
-            # Nobody is asked whose answer could not reach us.
-            mailbox.look(_answer_to(next(iter(ids.values()))))
+        with mailbox.place_to_wait(), _marked_as_open(ids.values()):
             for key, question in questions.items():
                 send({"jsonrpc": VERSION, "id": ids[key], **spell_question(question, self.version)})
             letters = mailbox.wait_for(map(_answer_to, ids.values()), answer_timeout(), lambda: cancellation.requested)
@@ -126,6 +126,24 @@ class SessionLogLevel:
         mailbox = current_mailbox()
         if self.token and mailbox.is_possible:
             mailbox.put(f"level {self.token}", level, setting("SESSION_MAX_AGE"))
+
+
+@contextmanager
+def _marked_as_open(question_ids: Collection[str]) -> Iterator[None]:
+    """Let answers to questions be taken. Before the questions are put: nobody is asked whose answer cannot reach us."""
+    mailbox = current_mailbox()
+    for question_id in question_ids:
+        # A second more than we wait: files expire at whole seconds.
+        mailbox.put(_mark_of(question_id), True, answer_timeout() + 1)
+    try:
+        yield
+    finally:
+        # The marks first, so that no answer comes after.
+        mailbox.discard([*map(_mark_of, question_ids), *map(_answer_to, question_ids)])
+
+
+def _mark_of(question_id: str) -> str:
+    return f"question {question_id}"
 
 
 def _answer_to(question_id: str) -> str:
