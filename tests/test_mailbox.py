@@ -257,6 +257,21 @@ def test_a_client_may_refuse_to_answer(mail: Path, answer: Any) -> None:
     assert text_of(reply) == "The client refused: it answered the question with an error"
 
 
+def test_an_answer_may_have_one_mebibyte_and_the_method_hears_of_more(mail: Path) -> None:
+    site = Asking(mail)
+
+    def name_of(size: int) -> Any:
+        """Answer with so many bytes of JSON."""
+        spelled = len(json.dumps({"action": "accept", "content": {"name": ""}}, separators=(",", ":")))
+        answer = {"action": "accept", "content": {"name": "x" * (size - spelled)}}
+        return site.asked(lambda question: must(site.answer(question, result=answer) == 202))["result"]
+
+    accepted, refused = name_of(1 << 20), name_of((1 << 20) + 1)
+    assert accepted["isError"] is False
+    assert refused["content"] == [{"type": "text", "text": "The client's answer is larger than 1048576 bytes"}]
+    assert refused["isError"] is True
+
+
 def must(fact: bool) -> None:
     assert fact
 

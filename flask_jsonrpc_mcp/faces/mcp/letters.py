@@ -24,9 +24,13 @@ from ...mcp.session import Send
 from ...mcp.signing import signer
 from ...questions import Question
 from ...settings import setting
+from ...strict_json import write
 
 CANCEL_MAX_AGE = 60
 """For how many seconds it is known that a request was given up; a stream looks every second."""
+
+MAX_ANSWER = 1 << 20
+"""How many bytes of JSON an answer may have: it lies in the mailbox until it is taken."""
 
 _SALT = "flask-jsonrpc-mcp.question"
 
@@ -53,10 +57,10 @@ class Letters:
         :returns: Its responses by key; where it could not be asked, the error that says so.
         """
         try:
-            responses = self._exchange(questions, send, cancellation)
+            letters = self._exchange(questions, send, cancellation)
         except RpcError as error:
             return dict.fromkeys(questions, error)
-        return {key: _read(response) for key, response in responses.items()}
+        return {key: _read(letter) for key, letter in letters.items()}
 
     def deliver(self, response: Mapping[str, Any]) -> None:
         """Leave an answer for whoever waits for it."""
@@ -68,8 +72,7 @@ class Letters:
             return  # nothing that we have asked
         mailbox = current_mailbox()
         if asked_of[0] == self._owner and mailbox.look(_mark_of(response["id"])) is not None:
-            letter = {name: response[name] for name in ("result", "error") if name in response}
-            mailbox.put(_answer_to(response["id"]), letter, answer_timeout())
+            mailbox.put(_answer_to(response["id"]), _as_letter(response), answer_timeout())
 
     def cancel(self, request_id: Any) -> None:
         """Let an open request know that its client has given it up."""
@@ -150,7 +153,13 @@ def _answer_to(question_id: str) -> str:
     return f"answer {question_id}"
 
 
-def _read(response: Mapping[str, Any]) -> Any:
+def _as_letter(response: Mapping[str, Any]) -> dict[str, Any]:
     if "error" in response:
-        return RpcError("The client refused: it answered the question with an error")
-    return response["result"]
+        return {"failure": "The client refused: it answered the question with an error"}
+    if len(write(response["result"])) > MAX_ANSWER:
+        return {"failure": f"The client's answer is larger than {MAX_ANSWER} bytes"}
+    return {"result": response["result"]}
+
+
+def _read(letter: Mapping[str, Any]) -> Any:
+    return RpcError(letter["failure"]) if "failure" in letter else letter["result"]
