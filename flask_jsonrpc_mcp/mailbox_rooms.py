@@ -113,7 +113,8 @@ def make_rooms(app: App) -> dict[str, Room]:
     # Nobody waits long for a server that is not there. Once more, because a kept connection may have been closed.
     patience = {"socket_connect_timeout": REDIS_TIMEOUT, "socket_timeout": REDIS_TIMEOUT}
     client = redis.Redis.from_url(place, retry=Retry(NoBackoff(), 1), **patience)
-    # Nobody counts here. What anyone can leave is bounded by its size, some hundred bytes, and by how soon it expires.
+    # Nobody counts here. What anyone can leave has some hundred bytes and expires, levels after an hour, so a limit on
+    # requests bounds it. Answers are bounded by the calls that wait.
     return {kind: Redis(client, key_prefix=f"flask-jsonrpc-mcp:{owner}:{kind}:") for kind in (*KINDS, OTHERS)}
 
 

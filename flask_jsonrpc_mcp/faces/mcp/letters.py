@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,11 +24,13 @@ from ...mcp.asking import spell_question
 from ...mcp.session import Send
 from ...mcp.signing import signer
 from ...questions import Question
-from ...settings import setting
 from ...strict_json import write
 
 CANCEL_MAX_AGE = 60
 """For how many seconds it is known that a request was given up; a stream looks every second."""
+
+LEVEL_MAX_AGE = 60 * 60
+"""For how many seconds it is known what a session wants to see of the log; a look in the second half renews it."""
 
 MAX_ANSWER = 1 << 20
 """How many bytes of JSON an answer may have: it lies in the mailbox until it is taken."""
@@ -111,7 +114,11 @@ class Letters:
 
 @dataclass(frozen=True)
 class SessionLogLevel:
-    """What a session wants to see of the log of methods, kept in the mailbox: sessions have no other memory."""
+    """What a session wants to see of the log of methods, kept in the mailbox: sessions have no other memory.
+
+    A letter is the level, and when it was left. Anyone may leave some, so they live shorter than sessions, but those
+    that are needed are renewed.
+    """
 
     token: str
 
@@ -120,7 +127,9 @@ class SessionLogLevel:
         if not self.token or not mailbox.is_possible:
             return None
         try:
-            level: str | None = mailbox.look(f"level {self.token}")
+            level, left = mailbox.look(self._key) or (None, 0)
+            if level is not None and time.time() - left > LEVEL_MAX_AGE / 2:
+                self.set(level)
         except NoMailbox:
             return None  # no reason for a method to fail that has something to tell
         return level
@@ -128,7 +137,11 @@ class SessionLogLevel:
     def set(self, level: str) -> None:
         mailbox = current_mailbox()
         if self.token and mailbox.is_possible:
-            mailbox.put(f"level {self.token}", level, setting("SESSION_MAX_AGE"))
+            mailbox.put(self._key, [level, time.time()], LEVEL_MAX_AGE)
+
+    @property
+    def _key(self) -> str:
+        return f"level {self.token}"
 
 
 @contextmanager
