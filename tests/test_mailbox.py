@@ -537,8 +537,10 @@ def test_what_has_expired_is_removed_once_there_is_another_letter(mail: Path, mo
     site, now = Asking(mail), time.time()
     with site.site.app.app_context():
         current_mailbox().put("answer to a question", "typed by someone", 30)
+        half = mail / "answer" / "half.__wz_cache"
+        half.write_text("what a process is writing, or was when it was killed")
         current_mailbox().put("answer to another", "kept", 90)
-    (mail / "answer" / "half.__wz_cache").write_text("what a killed process was writing")
+        assert half.exists()
     set_clock(monkeypatch, now + 80)
     with site.site.app.app_context():
         current_mailbox().put("change of something", "left", 30)
