@@ -1,31 +1,24 @@
 """Messages between the processes of an app: answers of older clients, which come by another request, and changes.
 
-All that one process leaves for another is kept by cachelib: in files, which all workers of one machine share, or in
-Redis, for several machines. Everything expires by itself, so that nothing is left of a process that was killed.
+Everything expires by itself, so that nothing is left of a process that was killed.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
-import stat
-import tempfile
+import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from flask.sansio.app import App
 
 from .current import this_app
 from .errors import Overloaded, RpcError
+from .mailbox_rooms import Room, address_of, check_place, kind_of, make_rooms
 from .settings import PREFIX, setting
-
-if TYPE_CHECKING:
-    from cachelib.base import BaseCache
 
 EXTENSION = "jsonrpc_mcp_mailbox"
 
@@ -34,11 +27,8 @@ T = TypeVar("T")
 LOOK_AGAIN = 0.05
 """After how many seconds someone who waits looks again."""
 
-REDIS_TIMEOUT = 5
-"""For how many seconds Redis may keep a worker waiting."""
-
-MAX_LETTERS = 10_000
-"""How many files there may be; beyond that those go first that expire first."""
+SWEEP_EVERY, SWEEP_AFTER = 60, 100
+"""After how many seconds, or letters, a process that leaves one removes files that have expired or are too many."""
 
 
 class NoMailbox(RpcError):
@@ -55,43 +45,53 @@ class Mailbox:
     def __init__(self, app: App) -> None:
         self._app = app
         self._lock = threading.Lock()
+        self._swept, self._left_since = -math.inf, 0
         self._waiting = threading.BoundedSemaphore(app.config[PREFIX + "MAX_WAITING"])
         self._listening = threading.BoundedSemaphore(app.config[PREFIX + "MAX_LISTENERS"])
 
     @property
     def is_possible(self) -> bool:
         """Whether there is one. The log says once why not."""
-        return self._cache is not None
+        return self._rooms is not None
 
     def put(self, key: str, letter: Any, seconds: int) -> None:
         """Leave something, plain JSON, for so many seconds.
 
+        :param key: Its first word says what kind of letter it is: see `mailbox_rooms.KINDS`. Where there are too many
+            of a kind, the oldest of that kind have to go.
         :raises NoMailbox: when that cannot be done; so do the others.
         """
 
-        def leave(cache: BaseCache) -> bool:
-            return bool(cache.set(_address(key), letter, timeout=seconds))
+        def leave(room: Room, address: str) -> bool:
+            return bool(room.set(address, letter, timeout=seconds))
 
-        if not self._reach(leave):
+        if not self._reach(key, leave):
             # The folder may be gone: what is in the temp folder is swept away now and then.
             self._forget()
-            if not self._reach(leave):
+            if not self._reach(key, leave):
                 raise NoMailbox()
+        self._sweep()
 
     def look(self, key: str) -> Any:
         """Look for what was left under a key; ``None`` when there is nothing."""
-        return self._reach(lambda cache: cache.get(_address(key)))
+        return self._reach(key, lambda room, address: room.get(address))
 
     def take(self, key: str) -> Any:
         """Take what was left under a key; ``None`` when there is nothing."""
         letter = self.look(key)
         if letter is not None:
-            self._reach(lambda cache: cache.delete(_address(key)))
+            self._reach(key, lambda room, address: room.delete(address))
         return letter
 
     def claim(self, key: str, seconds: int) -> bool:
         """Leave a mark, unless there is one already; tell whether this is the first."""
-        return bool(self._reach(lambda cache: cache.add(_address(key), True, timeout=seconds)))
+        return bool(self._reach(key, lambda room, address: room.add(address, True, timeout=seconds)))
+
+    def discard(self, keys: Iterable[str]) -> None:
+        """Remove what was left under some keys. Where that cannot be done, it expires."""
+        with suppress(NoMailbox):
+            for key in keys:
+                self._reach(key, lambda room, address: room.delete(address))
 
     def wait_for(self, keys: Iterable[str], seconds: float, give_up: Callable[[], bool]) -> dict[str, Any] | None:
         """Wait until there is something under each of some keys, and take it.
@@ -131,30 +131,40 @@ class Mailbox:
         with _place(self._listening):
             yield
 
-    def _reach(self, act: Callable[[BaseCache], T]) -> T:
-        cache = self._cache
-        if cache is None:
+    def _reach(self, key: str, act: Callable[[Room, str], T]) -> T:
+        rooms = self._rooms
+        if rooms is None:
             raise NoMailbox()
+        room = rooms[kind_of(key)]
         try:
-            return act(cache)
-        except cache.failures as error:  # type: ignore[attr-defined]
+            return act(room, address_of(key))
+        except room.failures as error:
             self._app.logger.error("the mailbox in %sMAILBOX cannot be reached: %s", PREFIX, error)
             raise NoMailbox() from error
+
+    def _sweep(self) -> None:
+        """Now and then, so that it costs each letter little, however many there are."""
+        now = time.monotonic()
+        self._left_since += 1
+        if self._left_since >= SWEEP_AFTER or now - self._swept >= SWEEP_EVERY:
+            self._swept, self._left_since = now, 0
+            for room in (self._rooms or {}).values():
+                room.sweep()
 
     def _forget(self) -> None:
         with self._lock:
             self.__dict__.pop("_made", None)
 
     @property
-    def _cache(self) -> BaseCache | None:
+    def _rooms(self) -> Mapping[str, Room] | None:
         with self._lock:
             return self._made
 
     @cached_property
-    def _made(self) -> BaseCache | None:
+    def _made(self) -> Mapping[str, Room] | None:
         # Late, so that each worker has connections of its own and the import of an app leaves nothing behind.
         try:
-            return _make_cache(self._app)
+            return make_rooms(self._app)
         except ImportError as error:
             self._app.logger.warning(
                 "%s is not installed, so MCP clients from before 2026-07-28 cannot be asked anything, and nobody hears"
@@ -171,12 +181,7 @@ def init_app(app: App) -> None:
 
     :raises ValueError, RuntimeError: when the setting cannot work.
     """
-    place = app.config[PREFIX + "MAILBOX"]
-    if place is not None:
-        if not place or not isinstance(place, (str, os.PathLike)) or ("://" in str(place) and not _is_redis(place)):
-            raise ValueError(f"{PREFIX}MAILBOX must be a folder or a redis:// URL, not {place!r}")
-        if not _is_redis(place) and Path(place).exists():
-            _check_private(Path(place), Path(place).stat())
+    check_place(app)
     app.extensions.setdefault(EXTENSION, Mailbox(app))
 
 
@@ -199,67 +204,3 @@ def _place(places: threading.BoundedSemaphore) -> Iterator[None]:
         yield
     finally:
         places.release()
-
-
-def _make_cache(app: App) -> BaseCache:
-    from cachelib import FileSystemCache, RedisCache
-    from cachelib.serializers import JSONSerializer
-
-    # The serializer and what may go wrong are the class's own: files are written as soon as there is an object.
-    class Plain(JSONSerializer):
-        """JSON, because unpickling what someone else has put there would run it."""
-
-        def loads(self, bvalue: Any, *args: Any, **kwargs: Any) -> Any:
-            return None if bvalue is None else super().loads(bvalue, *args, **kwargs)
-
-    place = app.config[PREFIX + "MAILBOX"]
-    owner = hashlib.sha256(f"{app.name} {app.secret_key!r}".encode()).hexdigest()[:24]
-    if not _is_redis(place):
-
-        class Files(FileSystemCache):
-            serializer = Plain()  # type: ignore[assignment]
-            failures = (OSError,)
-
-        return Files(str(_private_folder(place, owner)), threshold=MAX_LETTERS)
-
-    import redis
-    from redis.backoff import NoBackoff
-    from redis.retry import Retry
-
-    class Redis(RedisCache):
-        serializer = Plain()  # type: ignore[assignment]
-        failures = (OSError, redis.RedisError)
-
-    # Nobody waits long for a server that is not there. Once more, because a kept connection may have been closed.
-    patience = {"socket_connect_timeout": REDIS_TIMEOUT, "socket_timeout": REDIS_TIMEOUT}
-    client = redis.Redis.from_url(place, retry=Retry(NoBackoff(), 1), **patience)
-    return Redis(client, key_prefix=f"flask-jsonrpc-mcp:{owner}:")
-
-
-def _is_redis(place: Any) -> bool:
-    return isinstance(place, str) and place.startswith(("redis://", "rediss://", "unix://"))
-
-
-def _private_folder(place: Any, owner: str) -> Path:
-    """Make a folder that only this user can read and write.
-
-    :raises RuntimeError: when someone else has made it.
-    """
-    folder = Path(place) if place is not None else Path(tempfile.gettempdir()) / f"flask-jsonrpc-mcp-{owner}"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # In the temp folder anyone may have put a link to somewhere else.
-    _check_private(folder, folder.lstat() if place is None else folder.stat())
-    return folder
-
-
-def _check_private(folder: Path, found: os.stat_result) -> None:
-    ours = not hasattr(os, "getuid") or (found.st_uid == os.getuid() and not stat.S_IMODE(found.st_mode) & 0o077)
-    if not ours or not stat.S_ISDIR(found.st_mode):
-        raise RuntimeError(
-            f"{folder} is no folder that only this user can read and write; name another one in {PREFIX}MAILBOX"
-        )
-
-
-def _address(key: str) -> str:
-    """Hide what a key is made of: a session's id is in it."""
-    return hashlib.sha256(key.encode()).hexdigest()

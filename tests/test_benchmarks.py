@@ -129,11 +129,12 @@ def test_a_bar_is_as_long_as_its_value() -> None:
 
 
 def test_the_processes_of_a_server_are_those_it_started_too() -> None:
-    script = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'input()'], stdin=0)"
+    work = "import time\nwhile time.process_time() < 0.5: pass\ninput()"
+    script = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {work!r}], stdin=0)"
     with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE) as process:
         wait_until(lambda: len(processes_of(process.pid)) == 2, "it has started the other")
         assert process.pid in processes_of(os.getpid())
-        assert cpu_seconds(process.pid) >= 0
+        wait_until(lambda: cpu_seconds(process.pid) > 0.4, "the other has worked")
         assert megabytes(process.pid) > 1
         assert process.stdin is not None
         process.stdin.close()
