@@ -85,7 +85,9 @@ class Mailbox:
 
     def claim(self, key: str, seconds: int) -> bool:
         """Leave a mark, unless there is one already; tell whether this is the first."""
-        return bool(self._reach(key, lambda room, address: room.add(address, True, timeout=seconds)))
+        first = bool(self._reach(key, lambda room, address: room.add(address, True, timeout=seconds)))
+        self._sweep()
+        return first
 
     def discard(self, keys: Iterable[str]) -> None:
         """Remove what was left under some keys. Where that cannot be done, it expires."""

@@ -559,6 +559,13 @@ def test_a_level_is_forgotten_when_nothing_was_logged_for_an_hour(mail: Path, mo
     assert site.client.call("log").mimetype == "application/json"
 
 
+def test_marks_of_what_was_done_once_are_bounded_too(mail: Path, little_room: int) -> None:
+    with Asking(mail).site.app.app_context():
+        assert [current_mailbox().claim(f"confirmed {number}", 30) for number in range(30)] == [True] * 30
+        assert current_mailbox().claim("confirmed 29", 30) is False
+    assert 10 <= len(files_in(mail)) <= little_room
+
+
 def test_letters_in_redis_expire_and_are_named_after_nobody(redis: Server) -> None:
     site = Asking(redis_url(redis))
     site.client.post("logging/setLevel", {"level": "info"})
