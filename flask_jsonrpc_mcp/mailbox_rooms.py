@@ -87,6 +87,14 @@ def make_rooms(app: App) -> dict[str, Room]:
             serializer = Plain()  # type: ignore[assignment]
             failures: tuple[type[Exception], ...] = (OSError,)
 
+            def add(self, key: str, value: Any, timeout: Any = None) -> bool:
+                # cachelib looks first and writes then, so that two could both be the first.
+                try:
+                    os.close(os.open(self._get_filename(key), os.O_CREAT | os.O_EXCL, 0o600))
+                except FileExistsError:
+                    return False
+                return bool(self.set(key, value, timeout))
+
             def sweep(self) -> None:
                 with suppress(OSError):  # the folder may be gone; whoever leaves a letter makes it again
                     self._remove_expired(time.time())

@@ -23,7 +23,7 @@ import pytest
 from redis import Redis
 
 from flask_jsonrpc_mcp import Elicit, ListRoots, McpBlueprint, current_call, mcp_tool
-from flask_jsonrpc_mcp.mailbox import current_mailbox
+from flask_jsonrpc_mcp.mailbox import EXTENSION, current_mailbox
 
 from .conftest import Site, asking, basic, make_app, make_auth
 from .conversations import Conversation, text_of
@@ -666,3 +666,15 @@ def test_threads_share_one_mailbox(mail: Path) -> None:
     for thread in threads:
         thread.join()
     assert sorted(outcomes) == [str(number) for number in range(8)]
+
+
+def test_of_many_who_claim_something_at_once_one_gets_it(mail: Path) -> None:
+    app = make_app(McpBlueprint(), SECRET_KEY="key", JSONRPC_MCP_MAILBOX=mail)
+    mailbox, ready = app.extensions[EXTENSION], threading.Barrier(8)
+
+    def claim(number: int) -> bool:
+        ready.wait()
+        return bool(mailbox.claim("confirmed state", 60))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sorted(pool.map(claim, range(8))) == [False] * 7 + [True]
