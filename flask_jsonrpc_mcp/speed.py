@@ -14,14 +14,9 @@ reading must refuse the one and keep the other.
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any
-
-jsonschema_rs: Any
-try:
-    import jsonschema_rs
-except ImportError:
-    jsonschema_rs = None
 
 orjson: Any
 try:
@@ -34,6 +29,16 @@ _PLAIN_ONLY = ("OPT_PASSTHROUGH_DATACLASS", "OPT_PASSTHROUGH_DATETIME", "OPT_PAS
 _OPTIONS = 0 if orjson is None else sum(getattr(orjson, option) for option in _PLAIN_ONLY)
 # What is in every float that orjson spells in its own way. Text may have it too; then it is written twice, and right.
 _EXPONENT, _ZEROS = re.compile(rb"e-?[0-9]"), b"0.0000"
+
+
+@functools.cache
+def jsonschema_rs() -> Any:
+    """Import jsonschema-rs when the first schema is compiled: it takes longer than any module of ours."""
+    try:
+        import jsonschema_rs
+    except ImportError:
+        return None
+    return jsonschema_rs
 
 
 def write_quickly(value: Any) -> bytes | None:

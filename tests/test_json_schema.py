@@ -12,7 +12,7 @@ from marshmallow import fields, validate
 
 from flask_jsonrpc_mcp import McpBlueprint
 from flask_jsonrpc_mcp.errors import InvalidParams
-from flask_jsonrpc_mcp.schema.validator import compile_validator
+from flask_jsonrpc_mcp.schema.jsonschema_validator import compile_validator
 
 from .conftest import Taking
 from .counting import calls_during

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from marshmallow import Schema, fields, validate
 
-from flask_jsonrpc_mcp.schema.formats import FORMATS
+from flask_jsonrpc_mcp.schema.jsonschema_validator import FORMATS
 
 from .conftest import Taking
 from .test_strict_json import JSON_VALUES

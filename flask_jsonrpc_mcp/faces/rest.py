@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import marshmallow
 from flask import Response
-from marshmallow import fields, validate
 
 from ..access import Caller
 from ..calls import Call
 from ..catalogue import Page, decode_cursor
 from ..core import Core
-from ..errors import MissingParameter, NoSuchPath, RpcError
+from ..errors import NoSuchPath, RpcError
 from ..methods import Method
 from ..settings import setting
 from ..strict_json import write
@@ -24,44 +22,9 @@ from .routes import ANY_VERB, Route
 FACE = "rest"
 
 
-class _Arguments(fields.Raw):
-    """The arguments of a call by name. PHP clients send an empty list when there are none."""
-
-    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
-        if value == [] and isinstance(value, list):
-            return {}
-        if not isinstance(value, dict):
-            raise marshmallow.ValidationError("not an object")
-        return value
-
-
-class ListQuery(marshmallow.Schema):
-    """What ``list`` takes in the query string."""
-
-    cursor = fields.String()
-
-
-class DescribeQuery(marshmallow.Schema):
-    """What ``describe`` takes in the query string."""
-
-    name = fields.String(required=True, validate=validate.Length(min=1))
-
-
-class InvokeBody(marshmallow.Schema):
-    """What ``invoke`` takes in its body."""
-
-    name = fields.String(required=True, validate=validate.Length(min=1))
-    arguments = _Arguments(required=True)
-
-
-_list_query = ListQuery(unknown=marshmallow.EXCLUDE)
-_describe_query = DescribeQuery(unknown=marshmallow.EXCLUDE)
-_invoke_body = InvokeBody(unknown=marshmallow.EXCLUDE)
-
-
 def list_tools(core: Core, caller: Caller) -> Response:
     core.require_discovery(caller)
-    query = _load(_list_query, _first_values())
+    query = _load("list", _first_values())
     offset = decode_cursor(query["cursor"]) if "cursor" in query else 0
     page = core.catalogue.listing_for(caller).page(FACE, offset, setting("PAGE_SIZE"), _spell_page)
     return page_response(page, core, caller, setting("LIST_MAX_AGE"))
@@ -69,7 +32,7 @@ def list_tools(core: Core, caller: Caller) -> Response:
 
 def describe_tool(core: Core, caller: Caller) -> Response:
     core.require_discovery(caller)
-    name = _load(_describe_query, _first_values())["name"]
+    name = _load("describe", _first_values())["name"]
     tool = core.catalogue.find(name, caller)
     described = {**tool.descriptor, "outputSchema": tool.descriptor.get("outputSchema", {})}
     # Whoever sees a tool has all of its permissions, so they learn nothing that they may not know.
@@ -79,7 +42,7 @@ def describe_tool(core: Core, caller: Caller) -> Response:
 
 
 def invoke_tool(core: Core, caller: Caller) -> Response:
-    body = _load(_invoke_body, read_json_body())
+    body = _load("invoke", read_json_body())
     try:
         result = core.dispatcher.invoke(Call(body["name"], body["arguments"], caller, FACE))
     except RpcError as error:
@@ -105,14 +68,12 @@ def _first_values() -> dict[str, str]:
     return {name: values[0] for name, values in read_query().items()}
 
 
-def _load(schema: marshmallow.Schema, source: Any) -> Mapping[str, Any]:
-    try:
-        loaded: Mapping[str, Any] = schema.load(source)
-    except marshmallow.ValidationError as error:
-        # The first in declared order; "_schema" when the source is no object at all.
-        wrong = next((name for name in schema.fields if name in error.messages), next(iter(schema.fields)))
-        raise MissingParameter(wrong) from error
-    return loaded
+def _load(expected: str, source: Any) -> Mapping[str, Any]:
+    """Read what a request says, see `rest_bodies`."""
+    # By the first request, because it needs marshmallow: an app on standard input never gets one, see `schema.late`.
+    from .rest_bodies import load
+
+    return load(expected, source)
 
 
 def _spell_page(tools: tuple[Method, ...], next_cursor: str | None) -> Page:

@@ -13,11 +13,10 @@ from ..errors import InvalidParams, Problem
 from ..strict_json import to_plain
 from .formats import DECIMAL
 from .hints import HintConverter
+from .late import as_marshmallow, check_schema
 from .loading import Load, as_it_is
-from .marshmallow_fields import as_schema, loader_of, to_json_schema
 from .records import Member
 from .shape import Shape
-from .validator import check_schema
 
 FORMATS = ("email", "uri", "date", "date-time")
 """The formats that clients know; others are enforced, but not shown."""
@@ -61,9 +60,9 @@ def compile_form(spec: Any) -> Form:
     :param spec: A dict of type hints by name, a dataclass, a TypedDict, a marshmallow schema or a JSON Schema dict.
     :raises TypeError, ValueError: when it asks for more than a form can have.
     """
-    schema = as_schema(spec)
-    if schema is not None:
-        return _form(to_json_schema(schema), loader_of(schema))
+    declared = as_marshmallow(spec)
+    if declared is not None:
+        return _form(declared.to_json_schema(), declared.load)
     if isinstance(spec, Mapping) and (spec.get("type") == "object" or isinstance(spec.get("properties"), Mapping)):
         plain = to_plain(spec)
         check_schema(plain)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import functools
 import types
 import uuid
 from collections.abc import (
@@ -22,17 +23,19 @@ from collections.abc import (
 )
 from decimal import Decimal
 from enum import Enum
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
-
-from jsonschema.protocols import Validator
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 from ..errors import InvalidParams, Problem
 from ..strict_json import to_plain
 from . import formats
 from .definitions import Definitions, described, nullable, object_schema
+from .late import check_schema, compile_validator
 from .loading import Converted, Load, as_it_is, load_at, load_members, optional
+from .quick import quick_check
 from .records import NO_DEFAULT, Member, dataclass_members, is_typed_dict, qualifier_of, typed_dict_members
-from .validator import check_schema, compile_validator
+
+if TYPE_CHECKING:
+    from jsonschema.protocols import Validator
 
 ARRAYS = (list, Sequence, MutableSequence, Collection, tuple)
 OBJECTS = (dict, Mapping, MutableMapping)
@@ -132,25 +135,24 @@ class HintConverter:
             return converted
         if member.default is None and "null" not in _types_of(converted.schema):
             # ``def f(x: int = None)``: what may be left out as None may be sent as null.
-            converted = Converted(nullable(converted.schema), optional(converted.load))
+            return Converted({**nullable(converted.schema), "default": None}, optional(converted.load))
         try:
             default = to_plain(member.default)
         except (TypeError, ValueError):
             return converted
         schema = {**converted.schema, "default": default}
-        self._once_complete.append(lambda: self._check_default(member, schema))
+        if not _is_of_hint(member.default, member.hint):
+            self._once_complete.append(lambda: self._check_default(member, schema))
         return Converted(schema, converted.load)
 
     def _check_default(self, member: Member, schema: dict[str, Any]) -> None:
-        if self._validator(schema).is_valid(schema["default"]):
+        complete, default = self.definitions.attach(schema), schema["default"]
+        if quick_check(complete)(default) or compile_validator(complete).is_valid(default):
             return
-        if schema["default"] == member.default:
+        if default == member.default:
             raise TypeError(f"{member.name!r}: the default {member.default!r} breaks the schema of its own hint")
         # A Python object that is sent in another form than it is dumped in, such as a dataclass with computed fields.
         del schema["default"]
-
-    def _validator(self, schema: dict[str, Any]) -> Validator:
-        return compile_validator(self.definitions.attach(schema))
 
     def _annotated(self, hint: Any, notes: Sequence[Any]) -> Converted:
         converted = self.convert(hint)
@@ -175,12 +177,13 @@ class HintConverter:
         return Converted(schema, self._first_that_fits(branches))
 
     def _first_that_fits(self, branches: Sequence[Converted]) -> Load:
-        validators: list[Validator] = []
-        # A branch may refer to a class that is still being converted.
-        self._once_complete.append(lambda: validators.extend(self._validator(branch.schema) for branch in branches))
+        # When the first value is loaded: now a branch may refer to a class that is still being converted.
+        @functools.cache
+        def validators() -> list[Validator]:
+            return [compile_validator(self.definitions.attach(branch.schema)) for branch in branches]
 
         def load(value: Any) -> Any:
-            for branch, validator in zip(branches, validators, strict=True):
+            for branch, validator in zip(branches, validators(), strict=True):
                 if validator.is_valid(value):
                     return value if branch.load is None else branch.load(value)
             return value
@@ -271,6 +274,18 @@ def is_class_hint(hint: Any) -> bool:
     """Tell whether a hint is of a class, rather than of a single value or a list."""
     kind = _kind_of(hint)
     return isinstance(kind, type) and kind not in (*_SCALARS, *ARRAYS)
+
+
+def _is_of_hint(value: Any, hint: Any) -> bool:
+    """Tell that a value is of the very class that a hint names, and so needs no validator to say that it fits."""
+    hint = _unwrapped(hint)
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        has_rules = any(isinstance(note, dict) for note in arguments[1:])
+        return not has_rules and _is_of_hint(value, arguments[0])
+    if origin in (Union, types.UnionType):
+        return any(_is_of_hint(value, branch) for branch in arguments)
+    return hint in (Any, object) or (hint in (str, int, float, bool, type(None)) and type(value) is hint)
 
 
 def _kind_of(hint: Any) -> Any:

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .validator import DIALECT
+from .dialect import DIALECT
 
 _MAX_DEPTH = 32
 _EXACT = 2**53

@@ -16,11 +16,8 @@ from ..errors import InvalidParams
 from ..strict_json import to_plain
 from . import formats
 from .definitions import Definitions, nullable, object_schema
-from .loading import Load
 from .marshmallow_rules import Unspeakable, rules_of, spell_value
 from .problems import from_marshmallow
-
-MarshmallowSpec = marshmallow.Schema | type[marshmallow.Schema] | Mapping[str, Any]
 
 Partial = bool | Collection[str] | None
 """Which members may be missing though they are required: all, these, or as the schema itself says."""
@@ -28,36 +25,54 @@ Partial = bool | Collection[str] | None
 _FROM_METADATA = ("title", "description", "examples", "deprecated")
 
 
-def as_schema(spec: object) -> marshmallow.Schema | None:
+def as_marshmallow(spec: object) -> Declared | None:
     """Take a schema class, an instance or a dict of fields; ``None`` when it is none of these."""
     if isinstance(spec, marshmallow.Schema):
-        return spec
+        return Declared(spec)
     if isinstance(spec, type) and issubclass(spec, marshmallow.Schema):
-        return spec()
+        return Declared(spec())
     if isinstance(spec, Mapping) and spec and all(_is_field(value) for value in spec.values()):
-        return marshmallow.Schema.from_dict(dict(spec))()
+        return Declared(marshmallow.Schema.from_dict(dict(spec))())
     return None
 
 
-def to_json_schema(schema: marshmallow.Schema, *, output: bool = False) -> dict[str, Any]:
-    """Spell a marshmallow schema as JSON Schema."""
-    converter = _Converter(output=output)
-    spelled = converter.schema(schema, schema.unknown, schema.partial)
-    if schema.many:
-        spelled = {"type": "array", "items": spelled}
-    return converter.definitions.attach(spelled)
+class Declared:
+    """A marshmallow schema as the rest of the package sees it, which does not know marshmallow."""
 
+    def __init__(self, schema: marshmallow.Schema) -> None:
+        self._schema = schema
+        self.many = schema.many
+        self.passes_unknown = schema.unknown == marshmallow.INCLUDE
 
-def loader_of(schema: marshmallow.Schema) -> Load:
-    """Make the function that loads a value, and raises `InvalidParams` with everything that is wrong with it."""
+    def to_json_schema(self, *, output: bool = False) -> dict[str, Any]:
+        """Spell it as JSON Schema."""
+        converter = _Converter(output=output)
+        spelled = converter.schema(self._schema, self._schema.unknown, self._schema.partial)
+        if self.many:
+            spelled = {"type": "array", "items": spelled}
+        return converter.definitions.attach(spelled)
 
-    def load(value: Any) -> Any:
+    def loaded_names(self) -> dict[str, bool]:
+        """Tell under which names members come after loading, and whether each is always there."""
+        return {
+            field.attribute or name: not _may_be_missing(self._schema.partial, name)
+            and (field.required or field.load_default is not marshmallow.missing)
+            for name, field in self._schema.load_fields.items()
+        }
+
+    def load(self, value: Any) -> Any:
+        """Load a value.
+
+        :raises InvalidParams: with everything that is wrong with it.
+        """
         try:
-            return schema.load(value)
+            return self._schema.load(value)
         except marshmallow.ValidationError as error:
             raise InvalidParams(from_marshmallow(error.messages)) from error
 
-    return load
+    def dump(self, result: Any) -> Any:
+        """Dump a result as plain JSON."""
+        return to_plain(self._schema.dump(result))
 
 
 class _Converter:
@@ -80,7 +95,7 @@ class _Converter:
             properties[key] = self.field(
                 field, _partial_within(partial, key), may_be_none=self.output and not field.required
             )
-            if field.required and not may_be_missing(partial, name):
+            if field.required and not _may_be_missing(partial, name):
                 required.append(key)
         return object_schema(properties, required, closed=not self.output and unknown == marshmallow.RAISE)
 
@@ -192,7 +207,7 @@ def _frozen(option: Partial) -> Hashable:
     return option if option is None or isinstance(option, bool) else frozenset(option)
 
 
-def may_be_missing(partial: Partial, name: str) -> bool:
+def _may_be_missing(partial: Partial, name: str) -> bool:
     """Tell whether a partial schema loads without this member, even if it is required or has a default."""
     return name in partial if isinstance(partial, Collection) else bool(partial)
 

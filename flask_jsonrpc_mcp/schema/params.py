@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
-
-import marshmallow
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidParams, Problem
 from ..strict_json import to_plain
 from .fitting import check_fit, check_reserved, reserved_names, takes_any_name, takes_whole
 from .hints import HintConverter
-from .marshmallow_fields import as_schema, loader_of, may_be_missing, to_json_schema
+from .late import as_marshmallow, check_schema, knows_keyword
 from .mirrored import MirroredArgument, find_mirrored
 from .problems import pointer, within_bounds
 from .reading import parameters_of
 from .records import parameters_as_members
 from .shape import SchemaSpec, Shape
-from .validator import check_schema, knows_keyword
+
+if TYPE_CHECKING:
+    from .marshmallow_fields import Declared
 
 # Keywords beside which `additionalProperties` would not see all the members that are declared.
 _APPLICATORS = ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "dependencies")
@@ -88,9 +88,9 @@ def compile_params(func: Callable[..., Any], spec: SchemaSpec | None) -> Params:
     """
     if spec is None:
         return _from_hints(func)
-    schema = as_schema(spec)
-    if schema is not None:
-        return _from_marshmallow(func, schema)
+    declared = as_marshmallow(spec)
+    if declared is not None:
+        return _from_marshmallow(func, declared)
     if not isinstance(spec, Mapping):
         raise TypeError("params must be a JSON Schema dict, a marshmallow schema or a dict of marshmallow fields")
     return _from_json_schema(func, spec)
@@ -108,21 +108,16 @@ def _from_hints(func: Callable[..., Any]) -> Params:
     return Params(Shape(schema), converted.load or dict)
 
 
-def _from_marshmallow(func: Callable[..., Any], schema: marshmallow.Schema) -> Params:
-    if schema.many:
+def _from_marshmallow(func: Callable[..., Any], declared: Declared) -> Params:
+    if declared.many:
         raise TypeError("params is a schema with many=True, but the arguments of a call are one object")
 
-    load, spelled = loader_of(schema), to_json_schema(schema)
-    shape = Shape(spelled)
-    taken = {
-        field.attribute or name: not may_be_missing(schema.partial, name)
-        and (field.required or field.load_default is not marshmallow.missing)
-        for name, field in schema.load_fields.items()
-    }
+    shape = Shape(declared.to_json_schema())
+    taken = declared.loaded_names()
     if takes_whole(func, taken, of_a_class=True):
-        return Params(shape, load, whole=True)
-    check_fit(func, taken, passes_unknown=schema.unknown == marshmallow.INCLUDE)
-    return Params(shape, load, reserved=reserved_names(func))
+        return Params(shape, declared.load, whole=True)
+    check_fit(func, taken, passes_unknown=declared.passes_unknown)
+    return Params(shape, declared.load, reserved=reserved_names(func))
 
 
 def _from_json_schema(func: Callable[..., Any], spec: Mapping[str, Any]) -> Params:

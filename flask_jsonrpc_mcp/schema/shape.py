@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
-
-from jsonschema.protocols import Validator
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..content import is_content_hint
 from ..errors import Problem
 from ..strict_json import to_plain
 from .hints import HintConverter
-from .marshmallow_fields import MarshmallowSpec, as_schema, to_json_schema
-from .problems import find_problems
+from .late import as_marshmallow, check_schema, compile_validator, find_problems
 from .quick import Fits, quick_check
 from .reading import hint_of, is_generator
-from .validator import check_schema, compile_validator
 
-SchemaSpec = MarshmallowSpec | Mapping[str, Any]
+if TYPE_CHECKING:
+    import marshmallow
+    from jsonschema.protocols import Validator
+
+SchemaSpec: TypeAlias = "marshmallow.Schema | type[marshmallow.Schema] | Mapping[str, Any]"
 """What ``params=`` and ``output=`` take: a JSON Schema, a marshmallow schema, or a dict of marshmallow fields."""
 
 
@@ -75,11 +75,9 @@ def compile_output(func: Callable[..., Any], spec: SchemaSpec | None, *, enforce
 def _declared_shape(func: Callable[..., Any], spec: SchemaSpec | None) -> Shape | None:
     if spec is None:
         return _shape_of_return_hint(func)
-    schema = as_schema(spec)
-    if schema is not None:
-        spelled = to_json_schema(schema, output=True)
-        dump = schema.dump
-        return Shape(spelled, lambda result: to_plain(dump(result)))
+    declared = as_marshmallow(spec)
+    if declared is not None:
+        return Shape(declared.to_json_schema(output=True), declared.dump)
     if not isinstance(spec, Mapping):
         raise TypeError("output must be a JSON Schema dict, a marshmallow schema or a dict of marshmallow fields")
     spelled = to_plain(spec)

@@ -6,9 +6,7 @@ or forbidden member at the object around it, where only the message would say wh
 
 from __future__ import annotations
 
-import functools
 import itertools
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,31 +14,11 @@ from jsonschema import ValidationError
 from jsonschema.protocols import Validator
 
 from ..errors import MAX_PROBLEMS
+from .dialect import ecma
 
 Errors = Iterator[ValidationError]
 
 _BOOLEAN = object()
-
-# What \s is in ECMA-262; with re.ASCII, Python's is only the first part of it.
-_SPACE = r"\s\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
-_ESCAPE_CLASS_OR_END = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|\$", re.DOTALL)
-
-
-@functools.lru_cache(maxsize=512)
-def ecma(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern as ECMA-262 reads it.
-
-    There ``$`` is the very end, where Python's also matches before a final newline; digits and letters are those of
-    ASCII, white space is that of Unicode.
-    """
-    return re.compile(_ESCAPE_CLASS_OR_END.sub(_in_python, pattern), re.ASCII)
-
-
-def _in_python(match: re.Match[str]) -> str:
-    token = match[0]
-    if token.startswith("["):
-        return re.sub(r"\\.", lambda escape: _SPACE if escape[0] == r"\s" else escape[0], token, flags=re.DOTALL)
-    return {"$": r"\Z", r"\s": f"[{_SPACE}]", r"\S": f"[^{_SPACE}]"}.get(token, token)
 
 
 def _pattern(validator: Validator, pattern: str, instance: Any, schema: Any) -> Errors:

@@ -14,11 +14,14 @@ from jsonschema.protocols import Validator
 from referencing import Registry, Resource
 from referencing.jsonschema import specification_with
 
-from .formats import FORMATS
-from .keywords import KEYWORDS, ecma
+from .dialect import DIALECT, ecma
+from .formats import PARSERS, has_format
+from .jsonschema_keywords import KEYWORDS
 from .patterns import check_pattern
 
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
+FORMATS = jsonschema.FormatChecker(formats=())
+for _name in PARSERS:
+    FORMATS.checks(_name)(functools.partial(has_format, name=_name))
 
 _EMPTY: Registry[Any] = Registry()
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")

@@ -1,0 +1,57 @@
+"""A quick yes of jsonschema.
+
+It makes a validator of its own for each schema inside a schema, every time it gets there. That is needed where a schema
+moves the base of its references; elsewhere the rules are the same, and the validator at hand will do.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from jsonschema import ValidationError, validators
+from jsonschema.protocols import Validator
+from referencing import Registry
+
+from .jsonschema_validator import FORMATS, compile_validator
+
+# With one of these, a schema is more than its keywords side by side.
+_MOVING = frozenset({"$id", "id", "$schema", "$anchor", "$dynamicAnchor", "$ref", "$dynamicRef", "$recursiveRef"})
+
+
+def quick_check(schema: Mapping[str, Any]) -> Callable[[Any], bool]:
+    """Make the quick check of a schema that was checked or generated here."""
+    validator = compile_validator(schema)
+    registry: Registry[Any] = Registry()
+    quick = _quick(type(validator))(validator.schema, registry=registry, format_checker=FORMATS)
+
+    def fits(value: Any) -> bool:
+        try:
+            return quick.is_valid(value)
+        except (RecursionError, OverflowError):
+            return False
+
+    return fits
+
+
+@functools.cache
+def _quick(strict: type[Validator]) -> type[Validator]:
+    """Make a validator with the same rules, whose errors do not say where they are: there need not be more than one."""
+    quick: Any = validators.extend(strict)  # type: ignore[no-untyped-call]
+    in_full = quick.descend
+
+    def descend(
+        self: Any, instance: Any, schema: Any, path: Any = None, schema_path: Any = None, resolver: Any = None
+    ) -> Iterator[ValidationError]:
+        if resolver is not None or not isinstance(schema, dict) or not _MOVING.isdisjoint(schema):
+            yield from in_full(self, instance, schema, path, schema_path, resolver)
+            return
+        for keyword, argument in schema.items():
+            rule = self.VALIDATORS.get(keyword)
+            if rule is not None:
+                yield from rule(self, argument, instance, schema) or ()
+
+    quick.descend = descend
+    made: type[Validator] = quick
+    return made
