@@ -93,12 +93,14 @@ class HintConverter:
 
         :raises TypeError: when JSON has no form for it.
         """
-        hint = _unwrapped(hint)
         try:
             if hint in _SCALARS:
                 return _SCALARS[hint]
         except TypeError:  # not hashable: Annotated[T, {...}]
             pass
+        wrapped, hint = hint, _unwrapped(hint)
+        if hint is not wrapped:
+            return self.convert(hint)
         origin, arguments = get_origin(hint), get_args(hint)
         if origin is Annotated:
             return self._annotated(arguments[0], arguments[1:])

@@ -19,13 +19,8 @@ def hint_of(func: Callable[..., Any], name: str) -> Any:
     annotations: Mapping[str, Any] = _evaluating(lambda: getattr(described, "__annotations__", {}))
     if name not in annotations:
         return Any
-    if type(annotations[name]) is type:
-        return annotations[name]  # a plain class has nothing to evaluate, and most hints are
-    # Not the function itself: for a default of None, Python 3.10 would make `T` into `Optional[T]`, which it cannot
-    # do with Annotated[T, {...}] because a dict has no hash.
-    described_alone = types.SimpleNamespace(__annotations__={name: annotations[name]})
     names = getattr(described, "__globals__", {})
-    return _evaluating(lambda: typing.get_type_hints(described_alone, names, include_extras=True)[name])
+    return _evaluating(lambda: _evaluated(annotations[name], names))
 
 
 def hints_of_class(kind: type) -> dict[str, Any]:
@@ -72,6 +67,34 @@ def innermost(func: Callable[..., Any]) -> Callable[..., Any]:
             return func
         else:
             func = type(func).__call__
+
+
+def _evaluated(hint: Any, names: dict[str, Any]) -> Any:
+    if isinstance(hint, str):
+        hint = _read(hint, names)
+    if type(hint) is type:
+        return hint  # a plain class has nothing inside to evaluate, and most hints are
+    # Not the function itself: for a default of None, Python 3.10 would make `T` into `Optional[T]`, which it cannot
+    # do with Annotated[T, {...}] because a dict has no hash.
+    described_alone = types.SimpleNamespace(__annotations__={"hint": hint})
+    return typing.get_type_hints(described_alone, names, include_extras=True)["hint"]
+
+
+def _read(text: str, names: dict[str, Any]) -> Any:
+    """Read a hint that is text, as `typing` does, which compiles the same few texts again for each function.
+
+    What is no hint stays text, for `typing` to say what is wrong with it.
+    """
+    try:
+        hint = eval(_compiled(text), names)  # noqa: S307 (the developer's own code)
+    except SyntaxError:
+        return text
+    return hint if hint is None or isinstance(hint, type) or typing.get_origin(hint) is not None else text
+
+
+@functools.lru_cache(maxsize=1024)
+def _compiled(text: str) -> types.CodeType:
+    return compile(text, "<hint>", "eval")
 
 
 T = typing.TypeVar("T")
