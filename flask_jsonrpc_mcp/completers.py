@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from .calls import Call, Result
@@ -22,7 +21,6 @@ def name_of(completed: str, argument: str) -> str:
     return f"{completed} {argument}"
 
 
-@dataclass(frozen=True)
 class Completer(Method):
     """A method that suggests values. It gets what was typed so far, and the other arguments it has parameters for."""
 

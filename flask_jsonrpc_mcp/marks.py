@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar, overload
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol, TypeVar, overload
 
 from .declarations import checked_annotations, checked_features, checked_text, naming, spell
 
@@ -15,12 +15,11 @@ _MARK = "__mcp_tool__"
 _PLACES = "__jsonrpc_methods__"
 
 
-@dataclass(frozen=True)
-class McpTool:
+class McpTool(NamedTuple):
     """What `mcp_tool` adds to a method."""
 
     title: str | None = None
-    annotations: Mapping[str, Any] = field(default_factory=dict)
+    annotations: Mapping[str, Any] = MappingProxyType({})
     requires: frozenset[str] = frozenset()
     confirm: str | None = None
 
@@ -108,16 +107,14 @@ def remember_registration(func: Callable[..., Any], registry: Markable, name: st
     known.places.setdefault(registry, []).append(name)
 
 
-@dataclass(frozen=True)
 class _Registrations:
-    """Where a function was registered.
+    """Where a function was registered."""
 
-    :param func: Whose they are: ``functools.wraps`` copies attributes to other functions.
-    :param places: Names by registry; weakly, because an app factory may register a function many times.
-    """
-
-    func: Callable[..., Any]
-    places: weakref.WeakKeyDictionary[Markable, list[str]] = field(default_factory=weakref.WeakKeyDictionary)
+    def __init__(self, func: Callable[..., Any]) -> None:
+        # Whose they are: functools.wraps copies attributes to other functions.
+        self.func = func
+        # Names by registry; weakly, because an app factory may register a function many times.
+        self.places: weakref.WeakKeyDictionary[Markable, list[str]] = weakref.WeakKeyDictionary()
 
 
 def _take_registrations(func: Callable[..., Any]) -> list[tuple[Markable, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import unquote
 
 MAX_URI = 2_000
@@ -14,8 +14,7 @@ _VARIABLE = re.compile(r"(\+?)([A-Za-z_][A-Za-z0-9_]*)")
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[!-~]+")
 
 
-@dataclass(frozen=True)
-class UriTemplate:
+class UriTemplate(NamedTuple):
     """A URI with variables in it, and how to find their values in a URI."""
 
     text: str

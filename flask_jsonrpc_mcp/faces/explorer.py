@@ -7,9 +7,12 @@ any other client. Nothing runs in it but its own script, and it can talk to nobo
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import html
+from collections.abc import Mapping
 from importlib.resources import files
+from typing import NamedTuple
 
 from flask import Response
 from flask_httpauth import HTTPAuth, HTTPBasicAuth, HTTPTokenAuth
@@ -23,7 +26,6 @@ from .urls import ENDPOINTS, own_url
 
 ENDPOINT = "explorer"
 
-_SOURCES = files(__package__.rpartition(".")[0]) / "explorer"
 # In the order in which a reader would want them: each uses those before it.
 _SCRIPTS = (
     "dom.js",
@@ -43,39 +45,50 @@ _SCRIPTS = (
 )
 
 
-def _read(name: str) -> str:
-    return (_SOURCES / name).read_text(encoding="utf-8")
+class _Page(NamedTuple):
+    """The page around what it is told of its site, and the headers that it comes with."""
+
+    before: str
+    after: str
+    headers: Mapping[str, str]
+
+
+@functools.cache
+def _page() -> _Page:
+    """Join the files, for the first who looks at the page: most processes are never asked for it."""
+    sources = files(__package__.rpartition(".")[0]) / "explorer"
+
+    def read(name: str) -> str:
+        return (sources / name).read_text(encoding="utf-8")
+
+    style = "\n" + read("style.css")
+    script = '\n"use strict";\n(() => {\n' + "\n".join(map(read, _SCRIPTS)) + "})();\n"
+    before, after = read("page.html").replace("@style@", style).replace("@script@", script).split("@site@")
+    policy = [
+        "default-src 'none'",
+        f"script-src {_hash_of(script)}",
+        f"style-src {_hash_of(style)}",
+        "connect-src 'self'",
+        # The pictures and sounds that tools return.
+        "img-src data:",
+        "media-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    ]
+    headers = {
+        "Content-Security-Policy": "; ".join(policy),
+        "Cross-Origin-Opener-Policy": "same-origin",
+        "Cross-Origin-Resource-Policy": "same-origin",
+        "Referrer-Policy": "no-referrer",
+    }
+    return _Page(before, after, headers)
 
 
 def _hash_of(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-
-_style = "\n" + _read("style.css")
-_script = '\n"use strict";\n(() => {\n' + "\n".join(map(_read, _SCRIPTS)) + "})();\n"
-_before, _after = _read("page.html").replace("@style@", _style).replace("@script@", _script).split("@site@")
-
-HEADERS = {
-    "Content-Security-Policy": "; ".join(
-        [
-            "default-src 'none'",
-            f"script-src {_hash_of(_script)}",
-            f"style-src {_hash_of(_style)}",
-            "connect-src 'self'",
-            # The pictures and sounds that tools return.
-            "img-src data:",
-            "media-src data:",
-            "base-uri 'none'",
-            "form-action 'none'",
-            "frame-ancestors 'none'",
-            "require-trusted-types-for 'script'",
-            "trusted-types 'none'",
-        ]
-    ),
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
-}
 
 
 def explorer(core: Core, caller: Caller) -> Response:
@@ -84,9 +97,10 @@ def explorer(core: Core, caller: Caller) -> Response:
         "urls": {role: own_url(endpoint) for role, endpoint in ENDPOINTS.items()},
         "signIn": [_way_to_sign_in(auth) for auth in core.authenticator.auths],
     }
-    body = _before + html.escape(write(site).decode()) + _after
+    page = _page()
+    body = page.before + html.escape(write(site).decode()) + page.after
     response = page_response(make_page(body.encode()), core, caller, 0, mimetype="text/html")
-    response.headers.update(HEADERS)
+    response.headers.update(page.headers)
     return response
 
 

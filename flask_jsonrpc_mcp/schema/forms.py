@@ -5,9 +5,8 @@ MCP lets a form ask for texts, numbers, booleans and choices, not for objects in
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import InvalidParams, Problem
 from ..strict_json import to_plain
@@ -25,8 +24,7 @@ _SIMPLE = ("string", "number", "integer", "boolean")
 _NULL = {"type": "null"}
 
 
-@dataclasses.dataclass(frozen=True)
-class Form:
+class Form(NamedTuple):
     """What a person is asked for.
 
     :param shown: The schema as clients see it.

@@ -166,7 +166,7 @@ class HintConverter:
                 keywords = to_plain(note)
                 check_schema(keywords)
                 schema = {**schema, **keywords}
-        return dataclasses.replace(converted, schema=schema)
+        return Converted(schema, converted.load)
 
     def _union(self, hints: Sequence[Any]) -> Converted:
         branches = [self.convert(hint) for hint in hints]

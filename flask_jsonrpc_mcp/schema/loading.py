@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import InvalidParams
 from .problems import pointer
@@ -13,8 +13,7 @@ Load = Callable[[Any], Any]
 """From a JSON value that fits the schema to the Python value."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Converted:
+class Converted(NamedTuple):
     """A hint's schema, and how to load a value that fits it; ``None`` when the JSON value will do as it is."""
 
     schema: dict[str, Any]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 KEYWORD = "x-mcp-header"
 TYPES = ("string", "integer", "boolean")
@@ -14,8 +13,7 @@ TYPES = ("string", "integer", "boolean")
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^`|~-]+")
 
 
-@dataclass(frozen=True)
-class MirroredArgument:
+class MirroredArgument(NamedTuple):
     """An argument, by its path of properties, and the name of the header that repeats it."""
 
     header: str

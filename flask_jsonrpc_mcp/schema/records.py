@@ -5,15 +5,14 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
 from .reading import hint_of, hints_of_class, parameters_of
 
 NO_DEFAULT: Any = inspect.Parameter.empty
 
 
-@dataclasses.dataclass(frozen=True)
-class Member:
+class Member(NamedTuple):
     """One member; ``default`` is ``NO_DEFAULT`` when there is none to tell of."""
 
     name: str
