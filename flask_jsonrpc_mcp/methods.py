@@ -94,7 +94,7 @@ class Method:
     def _dump_value(self, value: Any) -> Any:
         return to_plain(value) if self.output is None else self.output.dump_result(value)
 
-    @cached_property
+    @property
     def descriptor(self) -> dict[str, Any]:
         """The method as an MCP tool: members that are not set are left out, never null."""
         tool = self.tool or McpTool()

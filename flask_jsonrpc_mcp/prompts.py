@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .calls import Call, Result
@@ -35,7 +34,7 @@ class Prompt(Method):
     def dump(self, returned: Any, call: Call) -> Result:
         return Result({"description": self.description, "messages": messages_of(returned)})
 
-    @cached_property
+    @property
     def descriptor(self) -> dict[str, Any]:
         """The prompt as MCP lists it."""
         described: dict[str, Any] = {"name": self.name}

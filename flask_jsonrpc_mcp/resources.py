@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .access import Caller
@@ -61,7 +60,7 @@ class Resource(Method):
         contents_json: dict[str, Any] = embedded.to_json()["resource"]
         return contents_json
 
-    @cached_property
+    @property
     def descriptor(self) -> dict[str, Any]:
         """The resource as MCP lists it."""
         described: dict[str, Any] = {"uri" if self.template is None else "uriTemplate": self.name, "name": self.label}

@@ -13,7 +13,7 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 from ..faces.browser_guard import host_name
 from ..methods import Method
 from ..origins import is_loopback
-from ..schema.reading import innermost, is_generator
+from ..schema.reading import Function, innermost
 from ..settings import GET_ALL, PREFIX
 from .findings import ERROR, WARNING, AppCheck, BlueprintCheck, Place
 from .gunicorn import read_gunicorn
@@ -106,4 +106,4 @@ def _holds_a_worker(tool: Method) -> bool:
     code = getattr(innermost(tool.func), "__code__", None)
     speaks = code is not None and "current_call" in code.co_names
     asks = bool(tool.requires) or tool.confirm is not None
-    return tool.timeout is not None or asks or speaks or is_generator(tool.func)
+    return tool.timeout is not None or asks or speaks or Function(tool.func).is_generator

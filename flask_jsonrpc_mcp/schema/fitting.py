@@ -9,17 +9,17 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from .hints import is_class_hint, is_object_hint
-from .reading import hint_of, parameters_of
+from .reading import Function
 
 
-def takes_whole(func: Callable[..., Any], names: Iterable[str], *, of_a_class: bool) -> bool:
+def takes_whole(function: Function, names: Iterable[str], *, of_a_class: bool) -> bool:
     """Tell whether the only parameter of a function is meant for all arguments in one piece.
 
     :param names: What the arguments are called.
     :param of_a_class: They may have been made into an object of some class.
     :raises TypeError: when it looks more like a slip in the parameter's name or hint.
     """
-    parameters = parameters_of(func)
+    parameters = function.parameters
     if len(parameters) != 1:
         return False
     [only] = parameters
@@ -29,7 +29,7 @@ def takes_whole(func: Callable[..., Any], names: Iterable[str], *, of_a_class: b
         raise TypeError(
             f"parameter {only.name!r} is none of params; to take all arguments in one piece, remove the '*'"
         )
-    hint = hint_of(func, only.name)
+    hint = function.hint_of(only.name)
     if hint in (Any, object):
         likely = difflib.get_close_matches(only.name, names, n=1, cutoff=0.8)
         if likely:
@@ -45,14 +45,14 @@ def takes_whole(func: Callable[..., Any], names: Iterable[str], *, of_a_class: b
     return True
 
 
-def check_fit(func: Callable[..., Any], taken: Mapping[str, bool], *, passes_unknown: bool) -> None:
+def check_fit(function: Function, taken: Mapping[str, bool], *, passes_unknown: bool) -> None:
     """Check a function that takes its arguments by name.
 
     :param taken: The names the arguments come under after loading, and whether each is always there.
     :raises TypeError: naming the parameter and the fix.
     """
-    check_reserved(func, taken)
-    parameters = [p for p in parameters_of(func) if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    check_reserved(function, taken)
+    parameters = [p for p in function.parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     for parameter in parameters:
         name = parameter.name
         if parameter.kind is parameter.POSITIONAL_ONLY:
@@ -60,7 +60,7 @@ def check_fit(func: Callable[..., Any], taken: Mapping[str, bool], *, passes_unk
         if parameter.default is parameter.empty and not taken.get(name):
             fix = "require it there, or give it a default" if name in taken else "add it there, or give it a default"
             raise TypeError(f"parameter {name!r} may be missing from what params lets through; {fix}")
-    if not takes_any_name(func):
+    if not takes_any_name(function):
         untaken = [name for name in taken if name not in {p.name for p in parameters}]
         if untaken:
             raise TypeError(f"params has {untaken[0]!r}, which the function does not take; add a parameter or **kwargs")
@@ -68,12 +68,13 @@ def check_fit(func: Callable[..., Any], taken: Mapping[str, bool], *, passes_unk
             raise TypeError("params lets unknown arguments through, which the function does not take; add **kwargs")
 
 
-def takes_any_name(func: Callable[..., Any]) -> bool:
-    return any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters_of(func))
+def takes_any_name(function: Function) -> bool:
+    return any(parameter.kind is parameter.VAR_KEYWORD for parameter in function.parameters)
 
 
-def reserved_names(func: Callable[..., Any]) -> frozenset[str]:
+def reserved_names(function: Function) -> frozenset[str]:
     """List the names that would collide in the call itself, such as the ``self`` of a bound method."""
+    func = function.func
     while isinstance(func, functools.partial):
         func = func.func
     reserved = set()
@@ -88,6 +89,6 @@ def reserved_names(func: Callable[..., Any]) -> frozenset[str]:
     return frozenset(reserved)
 
 
-def check_reserved(func: Callable[..., Any], names: Iterable[str]) -> None:
-    for name in reserved_names(func).intersection(names):
+def check_reserved(function: Function, names: Iterable[str]) -> None:
+    for name in reserved_names(function).intersection(names):
         raise TypeError(f"an argument cannot be called {name!r}, which the call itself uses; rename it")

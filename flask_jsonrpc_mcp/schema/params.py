@@ -14,7 +14,7 @@ from .hints import HintConverter
 from .late import as_marshmallow, check_schema, knows_keyword
 from .mirrored import MirroredArgument, find_mirrored
 from .problems import pointer, within_bounds
-from .reading import parameters_of
+from .reading import Function
 from .records import parameters_as_members
 from .shape import SchemaSpec, Shape
 
@@ -86,19 +86,20 @@ def compile_params(func: Callable[..., Any], spec: SchemaSpec | None) -> Params:
 
     :raises TypeError, ValueError: when the declaration and the function do not fit together.
     """
+    function = Function(func)
     if spec is None:
-        return _from_hints(func)
+        return _from_hints(function)
     declared = as_marshmallow(spec)
     if declared is not None:
-        return _from_marshmallow(func, declared)
+        return _from_marshmallow(function, declared)
     if not isinstance(spec, Mapping):
         raise TypeError("params must be a JSON Schema dict, a marshmallow schema or a dict of marshmallow fields")
-    return _from_json_schema(func, spec)
+    return _from_json_schema(function, spec)
 
 
-def _from_hints(func: Callable[..., Any]) -> Params:
-    members = parameters_as_members(func)
-    check_reserved(func, [member.name for member in members])
+def _from_hints(function: Function) -> Params:
+    members = parameters_as_members(function)
+    check_reserved(function, [member.name for member in members])
     converter = HintConverter()
     try:
         converted = converter.members(members)
@@ -108,19 +109,19 @@ def _from_hints(func: Callable[..., Any]) -> Params:
     return Params(Shape(schema), converted.load or dict)
 
 
-def _from_marshmallow(func: Callable[..., Any], declared: Declared) -> Params:
+def _from_marshmallow(function: Function, declared: Declared) -> Params:
     if declared.many:
         raise TypeError("params is a schema with many=True, but the arguments of a call are one object")
 
     shape = Shape(declared.to_json_schema())
     taken = declared.loaded_names()
-    if takes_whole(func, taken, of_a_class=True):
+    if takes_whole(function, taken, of_a_class=True):
         return Params(shape, declared.load, whole=True)
-    check_fit(func, taken, passes_unknown=declared.passes_unknown)
-    return Params(shape, declared.load, reserved=reserved_names(func))
+    check_fit(function, taken, passes_unknown=declared.passes_unknown)
+    return Params(shape, declared.load, reserved=reserved_names(function))
 
 
-def _from_json_schema(func: Callable[..., Any], spec: Mapping[str, Any]) -> Params:
+def _from_json_schema(function: Function, spec: Mapping[str, Any]) -> Params:
     if spec.get("type", "object") != "object":
         raise TypeError(f"params must describe an object, not type {spec['type']!r}")
     schema = {**({} if "type" in spec else {"type": "object"}), **to_plain(spec)}
@@ -128,17 +129,17 @@ def _from_json_schema(func: Callable[..., Any], spec: Mapping[str, Any]) -> Para
     check_schema(schema)
     properties = schema["properties"]
     taken = {name: name in schema.get("required", ()) for name in properties}
-    whole = takes_whole(func, taken, of_a_class=False)
-    if not takes_any_name(func) and not any(keyword in schema for keyword in _OPENNESS):
-        schema = _closed(schema, None if whole else [parameter.name for parameter in parameters_of(func)])
+    whole = takes_whole(function, taken, of_a_class=False)
+    if not takes_any_name(function) and not any(keyword in schema for keyword in _OPENNESS):
+        schema = _closed(schema, None if whole else [parameter.name for parameter in function.parameters])
     shape = Shape(schema)
     load = _integer_loader(properties)
     if whole:
         return Params(shape, load, whole=True)
     openness = [schema[keyword] for keyword in _OPENNESS if keyword in schema]
     is_closed = bool(openness) and all(rules is False for rules in openness)
-    check_fit(func, taken, passes_unknown=not is_closed or "patternProperties" in schema)
-    return Params(shape, load, reserved=reserved_names(func))
+    check_fit(function, taken, passes_unknown=not is_closed or "patternProperties" in schema)
+    return Params(shape, load, reserved=reserved_names(function))
 
 
 def _integer_loader(properties: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], dict[str, Any]]:

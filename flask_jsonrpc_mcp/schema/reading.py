@@ -6,21 +6,45 @@ import functools
 import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 
-def hint_of(func: Callable[..., Any], name: str) -> Any:
-    """Evaluate the hint of one parameter, or of ``"return"``; ``Any`` when there is none.
+class Function:
+    """A function while a method is made of it: its parameters and its hints, each read once."""
 
-    :raises TypeError: when it cannot be evaluated.
-    """
-    described = innermost(func)
-    annotations: Mapping[str, Any] = _evaluating(lambda: getattr(described, "__annotations__", {}))
-    if name not in annotations:
-        return Any
-    names = getattr(described, "__globals__", {})
-    return _evaluating(lambda: _evaluated(annotations[name], names))
+    def __init__(self, func: Callable[..., Any]) -> None:
+        self.func = func
+        self._described = innermost(func)
+
+    @functools.cached_property
+    def parameters(self) -> list[inspect.Parameter]:
+        """The parameters a caller has to fill.
+
+        :raises TypeError: for a method that was not bound to its object.
+        """
+        parameters = list(inspect.signature(self.func).parameters.values())
+        if parameters and inspect.isfunction(self.func):
+            first = parameters[0]
+            if first.name in ("self", "cls") and first.annotation is first.empty:
+                raise TypeError(
+                    f"its first parameter is {first.name!r}, which Python fills only on an object;"
+                    " register the bound method: rpc.add_method(name, obj.method)"
+                )
+        return parameters
+
+    @property
+    def is_generator(self) -> bool:
+        """Whether a call gives a generator, so that its items arrive one by one."""
+        return inspect.isgeneratorfunction(self._described) or inspect.isasyncgenfunction(self._described)
+
+    def hint_of(self, name: str) -> Any:
+        """Evaluate the hint of one parameter, or of ``"return"``; ``Any`` when there is none.
+
+        :raises TypeError: when it cannot be evaluated.
+        """
+        names = getattr(self._described, "__globals__", {})
+        return _evaluating(lambda: _evaluated(getattr(self._described, "__annotations__", {}).get(name, Any), names))
 
 
 def hints_of_class(kind: type) -> dict[str, Any]:
@@ -32,28 +56,6 @@ def hints_of_class(kind: type) -> dict[str, Any]:
         return _evaluating(lambda: typing.get_type_hints(kind, include_extras=True))
     except TypeError as error:
         raise TypeError(f"{kind.__name__}: {error}") from error
-
-
-def parameters_of(func: Callable[..., Any]) -> list[inspect.Parameter]:
-    """List the parameters a caller has to fill.
-
-    :raises TypeError: for a method that was not bound to its object.
-    """
-    parameters = list(inspect.signature(func).parameters.values())
-    if parameters and inspect.isfunction(func):
-        first = parameters[0]
-        if first.name in ("self", "cls") and first.annotation is first.empty:
-            raise TypeError(
-                f"its first parameter is {first.name!r}, which Python fills only on an object;"
-                " register the bound method: rpc.add_method(name, obj.method)"
-            )
-    return parameters
-
-
-def is_generator(func: Callable[..., Any]) -> bool:
-    """Tell whether a call gives a generator, so that its items arrive one by one."""
-    described = innermost(func)
-    return inspect.isgeneratorfunction(described) or inspect.isasyncgenfunction(described)
 
 
 def innermost(func: Callable[..., Any]) -> Callable[..., Any]:
@@ -72,8 +74,8 @@ def innermost(func: Callable[..., Any]) -> Callable[..., Any]:
 def _evaluated(hint: Any, names: dict[str, Any]) -> Any:
     if isinstance(hint, str):
         hint = _read(hint, names)
-    if type(hint) is type:
-        return hint  # a plain class has nothing inside to evaluate, and most hints are
+    if hint is not None and not _has_text(hint):
+        return hint
     # Not the function itself: for a default of None, Python 3.10 would make `T` into `Optional[T]`, which it cannot
     # do with Annotated[T, {...}] because a dict has no hash.
     described_alone = types.SimpleNamespace(__annotations__={"hint": hint})
@@ -90,6 +92,16 @@ def _read(text: str, names: dict[str, Any]) -> Any:
     except SyntaxError:
         return text
     return hint if hint is None or isinstance(hint, type) or typing.get_origin(hint) is not None else text
+
+
+def _has_text(hint: Any) -> bool:
+    """Tell whether a hint is text, or has some inside that stands for a class, as ``list["Node"]`` has."""
+    if isinstance(hint, (str, typing.ForwardRef)):
+        return True
+    if type(hint) is type or typing.get_origin(hint) is typing.Literal:
+        return False
+    inside = typing.get_args(hint)
+    return any(map(_has_text, inside[:1] if typing.get_origin(hint) is typing.Annotated else inside))
 
 
 @functools.lru_cache(maxsize=1024)

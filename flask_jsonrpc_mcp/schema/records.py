@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
-from .reading import hint_of, hints_of_class, parameters_of
+from .reading import Function, hints_of_class
 
 NO_DEFAULT: Any = inspect.Parameter.empty
 
@@ -21,17 +20,17 @@ class Member(NamedTuple):
     default: Any = NO_DEFAULT
 
 
-def parameters_as_members(func: Callable[..., Any]) -> list[Member]:
+def parameters_as_members(function: Function) -> list[Member]:
     """List the parameters of a function that takes its arguments by name."""
     members = []
-    for parameter in parameters_of(func):
+    for parameter in function.parameters:
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise TypeError(
                 f"parameter '{parameter}' has no name a caller could use;"
                 " declare each parameter by name, or pass params="
             )
         try:
-            hint = hint_of(func, parameter.name)
+            hint = function.hint_of(parameter.name)
         except TypeError as error:
             raise TypeError(f"parameter {parameter.name!r}: {error}") from error
         members.append(Member(parameter.name, hint, parameter.default is NO_DEFAULT, parameter.default))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..content import is_content_hint
@@ -13,7 +13,7 @@ from ..strict_json import to_plain
 from .hints import HintConverter
 from .late import as_marshmallow, check_schema, compile_validator, find_problems
 from .quick import Fits, quick_check
-from .reading import hint_of, is_generator
+from .reading import Function
 
 if TYPE_CHECKING:
     import marshmallow
@@ -86,15 +86,31 @@ def _declared_shape(func: Callable[..., Any], spec: SchemaSpec | None) -> Shape 
 
 
 def _shape_of_return_hint(func: Callable[..., Any]) -> Shape | None:
-    converter = HintConverter(output=True)
     try:
-        hint = hint_of(func, "return")
-        if is_content_hint(hint):
-            return None
-        converted = converter.stream(hint, joined=is_generator(func)) or converter.convert(hint)
+        function = Function(func)
+        hint = function.hint_of("return")
+        make = _shared_shape if _has_hash(hint) else _shape_of_hint
+        return make(hint, function.is_generator)
     except TypeError as error:
         raise TypeError(f"the return hint: {error}; change it, or describe the result with output=") from error
-    if not converted.schema:
+
+
+def _shape_of_hint(hint: Any, joined: bool) -> Shape | None:
+    if is_content_hint(hint):
         return None
-    spelled = converter.complete(converted.schema)
-    return Shape(spelled)
+    converter = HintConverter(output=True)
+    converted = converter.stream(hint, joined=joined) or converter.convert(hint)
+    return Shape(converter.complete(converted.schema)) if converted.schema else None
+
+
+# Methods that return the same share its shape, and all that is compiled of it. Equal hints can differ in the order of
+# their alternatives, which has no meaning in a schema.
+_shared_shape = lru_cache(maxsize=1024)(_shape_of_hint)
+
+
+def _has_hash(hint: Any) -> bool:
+    try:
+        hash(hint)
+    except TypeError:  # Annotated[T, {...}]
+        return False
+    return True
