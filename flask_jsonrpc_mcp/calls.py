@@ -7,7 +7,8 @@ import random
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
 
 from werkzeug.local import LocalProxy
 
@@ -65,8 +66,7 @@ class Listener(Protocol):
 class Cancellation:
     """Whether a call has been given up by those who waited for it."""
 
-    def __init__(self) -> None:
-        self.requested = False
+    requested = False
 
     def request(self) -> None:
         """Give the call up."""
@@ -100,11 +100,14 @@ class Call:
     listener: Listener | None = None
     cancellation: Cancellation = field(default_factory=Cancellation)
     meta: Mapping[str, Any] = field(default_factory=dict)
-    id: str = field(default_factory=new_id)
+
+    @cached_property
+    def id(self) -> str:
+        """What finds the call in the log."""
+        return new_id()
 
 
-@dataclass(frozen=True)
-class Result:
+class Result(NamedTuple):
     """What a call gave, as plain JSON.
 
     :param content: Content blocks, when the method returned some.

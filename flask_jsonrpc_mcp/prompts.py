@@ -24,7 +24,7 @@ class Prompt(Method):
 
     title: str | None = None
 
-    @property
+    @cached_property
     def listed(self) -> bool:
         return True
 

@@ -38,7 +38,7 @@ class Resource(Method):
     template: UriTemplate | None = None
     annotations: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def listed(self) -> bool:
         return True
 

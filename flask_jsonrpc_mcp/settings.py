@@ -88,4 +88,10 @@ def setting(name: str) -> Any:
 
 def server_name() -> str:
     """Return the name by which this server goes."""
-    return str(setting("SERVER_NAME") or this_app().name)
+    app = this_app()
+    return str(app.config[PREFIX + "SERVER_NAME"] or app.name)
+
+
+def server_info() -> dict[str, str]:
+    """Tell MCP clients who answers them."""
+    return {"name": server_name(), "version": setting("SERVER_VERSION")}

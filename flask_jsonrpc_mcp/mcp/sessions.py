@@ -90,6 +90,8 @@ def _open(token: str, by: URLSafeTimedSerializer) -> _Opened:
 
 def features_of(capabilities: Mapping[str, Any], version: str) -> frozenset[str]:
     """Read what a client can do; only what we know of, so that nobody can make a session's id as long as they like."""
+    if not capabilities:
+        return frozenset()
     features = {name for name in ("roots", "sampling") if isinstance(capabilities.get(name), dict)}
     elicitation = capabilities.get("elicitation")
     if isinstance(elicitation, dict) and protocol.has_elicitation(version):

@@ -25,7 +25,7 @@ from .likeness import is_read_alike
 from .validator import compile_validator
 
 Fits = Callable[[Any], bool]
-"""Says yes to a value only if it fits."""
+"""Says yes to a value only if it fits. May raise for what is too deep, too large or of no form in JSON."""
 
 # With one of these, a schema is more than its keywords side by side.
 _MOVING = frozenset({"$id", "id", "$schema", "$anchor", "$dynamicAnchor", "$ref", "$dynamicRef", "$recursiveRef"})
@@ -48,13 +48,7 @@ def _by_jsonschema_rs(schema: Mapping[str, Any]) -> Fits | None:
         )
     except (TypeError, ValueError):
         return None
-
-    def fits(value: Any) -> bool:
-        try:
-            return bool(compiled.is_valid(value))
-        except ValueError:  # what has no form in JSON, such as half a surrogate pair
-            return False
-
+    fits: Fits = compiled.is_valid
     return fits
 
 
@@ -86,15 +80,7 @@ def _refuse(uri: str) -> NoReturn:
 
 def _by_jsonschema(validator: Validator) -> Fits:
     registry: Registry[Any] = Registry()
-    quick = _quick(type(validator))(validator.schema, registry=registry, format_checker=FORMATS)
-
-    def fits(value: Any) -> bool:
-        try:
-            return quick.is_valid(value)
-        except (RecursionError, OverflowError):
-            return False
-
-    return fits
+    return _quick(type(validator))(validator.schema, registry=registry, format_checker=FORMATS).is_valid
 
 
 @functools.cache

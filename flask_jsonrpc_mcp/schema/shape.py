@@ -49,7 +49,12 @@ class Shape:
         return quick_check(self.schema)
 
     def problems(self, value: Any) -> list[Problem]:
-        return [] if self.fits(value) else find_problems(self.validator, value)
+        try:
+            if self.fits(value):
+                return []
+        except (ValueError, RecursionError, OverflowError):
+            pass  # too deep, too large, or of no form in JSON
+        return find_problems(self.validator, value)
 
     def dump_result(self, result: Any) -> Any:
         """Turn a result into plain JSON.
