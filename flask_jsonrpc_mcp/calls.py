@@ -80,12 +80,12 @@ class Call:
     :param arguments: By name, or by position.
     :param face: Where it came in: ``rest``, ``jsonrpc``, ``mcp``, ``cli``.
     :param kind: What it is a call of: a method, a prompt, a resource, a completion.
-    :param listed_only: Methods that are in no list, because they are not marked for MCP, do not exist here.
-    :param read_only: Only methods that say they change nothing may run.
     :param capabilities: What the client can do for a method: ``sampling``, ``elicitation``, ``roots``.
     :param answers: What the client has answered to the method's questions in earlier runs.
     :param listener: Who wants to hear how the call gets on.
     :param meta: What the client sent beside the call, such as the ``traceparent`` of OpenTelemetry.
+    :param listed_only: Methods that are in no list, because they are not marked for MCP, do not exist here.
+    :param read_only: Only methods that say they change nothing may run.
     """
 
     name: str
@@ -93,13 +93,13 @@ class Call:
     caller: Caller
     face: str
     kind: str = METHOD
-    listed_only: bool = True
-    read_only: bool = False
     capabilities: frozenset[str] = frozenset()
     answers: Answers = NO_ANSWERS
     listener: Listener | None = None
     cancellation: Cancellation = field(default_factory=Cancellation)
     meta: Mapping[str, Any] = field(default_factory=dict)
+    listed_only: bool = True
+    read_only: bool = False
 
     @cached_property
     def id(self) -> str:

@@ -37,7 +37,7 @@ class Agreement:
 
 def are_possible() -> bool:
     """Tell whether the app can sign. Without a key, clients are served without sessions, as the protocol allows."""
-    if this_app().secret_key:
+    if this_app().config["SECRET_KEY"]:
         return True
     if _WARNED not in this_app().extensions:
         this_app().extensions[_WARNED] = True

@@ -28,8 +28,8 @@ def call_tool(session: Session, params: Mapping[str, Any]) -> dict[str, Any]:
     :raises UnknownTool: when there is none, or none this caller may know of.
     """
     name, arguments = _known_name(session, params), arguments_in(params)
-    if session.mirror is not None:
-        session.mirror.check_arguments(_mirrored(session, name), arguments)
+    if session.mirror is not None and (mirrored := _mirrored(session, name)):
+        session.mirror.check_arguments(mirrored, arguments)
     call = session.call(METHOD, name, arguments)
     try:
         result = session.core.dispatcher.invoke(call)
