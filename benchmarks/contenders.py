@@ -16,6 +16,8 @@ PEERS = ROOT / ".peers"
 NUMBERS = {"a": 1, "b": 2}
 MODERN, LEGACY, REST, JSONRPC, SIGNED = "2026-07-28", "2025-11-25", "REST", "/jsonrpc", "REST, password"
 GTHREAD, GEVENT, GRANIAN, UVICORN = "gunicorn gthread", "gunicorn gevent", "granian", "uvicorn"
+GTHREAD_8 = "gunicorn gthread, 8 threads"
+"""As in our reference deployment, whose tools may take their time; what takes none is fastest on one thread."""
 
 BARE, RAW, OURS, OURS_SPEED = "bare Flask", "raw WSGI", "this package", "this package + speed"
 SDK, SDK_PLAIN, FASTMCP = "MCP Python SDK, async", "MCP Python SDK, plain function", "FastMCP"
@@ -59,6 +61,10 @@ class Contender:
     def key(self) -> tuple[str, str, str]:
         return self.who, self.face, self.stand.server
 
+    @property
+    def has_sessions(self) -> bool:
+        return self.face == LEGACY and self.who != BARE
+
 
 def mcp_modern(name: str = "add") -> Asked:
     asked = faces.mcp_modern(name, NUMBERS)
@@ -89,8 +95,9 @@ def ours(server: str, *, speed: bool, faces: tuple[str, ...] = tuple(_FACES)) ->
     return [Contender(OURS_SPEED if speed else OURS, face, stand, _FACES[face]) for face in faces]
 
 
-def bare(server: str) -> Contender:
-    return Contender(BARE, "", Stand("flask", "benchmarks.apps.bare_flask:app", server), mcp_modern())
+def bare(server: str, face: str = MODERN) -> Contender:
+    """Bare Flask, sent what a face is sent."""
+    return Contender(BARE, face, Stand("flask", "benchmarks.apps.bare_flask:app", server), _FACES[face])
 
 
 def others() -> list[Contender]:
@@ -99,7 +106,7 @@ def others() -> list[Contender]:
     fast = Stand("fastmcp", "benchmarks.peers.fast_mcp:app", UVICORN)
     flask_jsonrpc = Stand("flask-jsonrpc", "benchmarks.peers.flask_json_rpc:app", GTHREAD)
     return [
-        Contender(RAW, "", Stand("flask", "benchmarks.apps.raw_wsgi:app", GTHREAD), mcp_modern()),
+        Contender(RAW, MODERN, Stand("flask", "benchmarks.apps.raw_wsgi:app", GTHREAD), mcp_modern()),
         Contender(SDK, MODERN, sdk, mcp_modern()),
         Contender(SDK, LEGACY, sdk, mcp_legacy()),
         Contender(SDK_PLAIN, MODERN, sdk, mcp_modern("add_plain")),
@@ -122,9 +129,12 @@ def over_http() -> list[Contender]:
         *ours(GRANIAN, speed=True, faces=(MODERN, LEGACY)),
         bare(GEVENT),
         *ours(GEVENT, speed=True, faces=(MODERN,)),
+        bare(GTHREAD_8),
+        *ours(GTHREAD_8, speed=True, faces=(MODERN,)),
     ]
 
 
 def in_process() -> list[Contender]:
     """Everyone whose CPU time for one call is measured, without a network; the first is the measure."""
-    return [bare(GTHREAD), *ours(GTHREAD, speed=False), *ours(GTHREAD, speed=True), *others()]
+    bares = [bare(GTHREAD, face) for face in (MODERN, LEGACY, REST, JSONRPC)]
+    return [*bares, *ours(GTHREAD, speed=False), *ours(GTHREAD, speed=True), *others()]

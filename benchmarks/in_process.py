@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.contenders import LEGACY, ROOT, Contender
+from benchmarks.contenders import ROOT, Contender
 from benchmarks.servers import INITIALIZE, body_of
 
 
@@ -47,7 +47,7 @@ def calling(contender: Contender, expected: str) -> Iterator[Caller]:
         "path": contender.asked.path,
         "headers": dict(contender.asked.headers),
         "body": body_of(contender.asked).decode(),
-        "initialize": json.dumps(INITIALIZE) if contender.face == LEGACY else "",
+        "initialize": json.dumps(INITIALIZE) if contender.has_sessions else "",
         "expected": expected,
     }
     env = {**os.environ, **dict(contender.stand.env), "PYTHONPATH": str(ROOT)}

@@ -20,7 +20,7 @@ from benchmarks.contenders import GTHREAD, OURS, OURS_SPEED, PEERS, Contender, S
 from benchmarks.load import Sample
 from benchmarks.scale import Scale
 from benchmarks.servers import prepared, serve
-from benchmarks.table import Key, cpu_table, http_table, median_sample, spell_key
+from benchmarks.table import Key, cpu_table, http_table, median_sample, over_first, spell_key
 from benchmarks.targets import Target
 from tests import faces
 from tests.servers import Server
@@ -94,9 +94,9 @@ def machine() -> str:
 
 
 def draw(http: Mapping[Key, Sample], cpu: Mapping[Key, float], date: str) -> str:
-    base, cpu_base = next(iter(http.values())), next(iter(cpu.values()))
+    base = next(iter(http.values()))
     rates = [Bar(spell_key(key), sample.rate / base.rate, key[0] in (OURS, OURS_SPEED)) for key, sample in http.items()]
-    times = [Bar(spell_key(key[:2]), value / cpu_base, key[0] in (OURS, OURS_SPEED)) for key, value in cpu.items()]
+    times = [Bar(spell_key(key[:2]), ratio, key[0] in (OURS, OURS_SPEED)) for key, ratio in over_first(cpu).items()]
     return spell_chart(
         [
             Panel("Requests per second over HTTP, bare Flask = 1 (longer is better)", rates),

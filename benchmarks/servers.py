@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.contenders import GEVENT, GRANIAN, GTHREAD, LEGACY, ROOT, UVICORN, Contender, Stand
+from benchmarks.contenders import GEVENT, GRANIAN, GTHREAD, GTHREAD_8, LEGACY, ROOT, UVICORN, Contender, Stand
 from tests.faces import Asked
 from tests.servers import Reply, Server, free_port
 
@@ -21,15 +21,19 @@ INITIALIZE = {
     "method": "initialize",
     "params": {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "benchmark", "version": "1"}},
 }
+_GUNICORN = {GTHREAD: "gthread", GTHREAD_8: "gthread", GEVENT: "gevent"}
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
 class Size:
-    """How many processes a server has, and how many calls each can run at once."""
+    """How many processes a server has, and how many calls each can run at once.
+
+    One thread answers the most calls that do not wait: those of one process take turns.
+    """
 
     workers: int = 1
-    threads: int = 8
+    threads: int = 1
 
 
 @contextmanager
@@ -52,23 +56,23 @@ def serve(stand: Stand, folder: Path, size: Size = Size()) -> Iterator[Server]: 
 
 def _command(stand: Stand, folder: Path, port: int, size: Size) -> list[str]:
     address = f"127.0.0.1:{port}"
-    if stand.server in (GTHREAD, GEVENT):
+    if stand.server in _GUNICORN:
         config = folder / "gunicorn.conf.py"
-        kind = stand.server.rpartition(" ")[2]
+        kind, threads = _GUNICORN[stand.server], 8 if stand.server == GTHREAD_8 else size.threads
         config.write_text(
-            f'worker_class = "{kind}"; workers = {size.workers}; threads = {size.threads}; bind = "{address}"\n'
+            f'worker_class = "{kind}"; workers = {size.workers}; threads = {threads}; bind = "{address}"\n'
             'loglevel = "error"; keepalive = 30; control_socket_disable = True\n'
         )
         return ["gunicorn", "--config", str(config), stand.app]
     if stand.server == GRANIAN:
-        threads = ["--workers", str(size.workers), "--blocking-threads", str(size.threads)]
+        sizes = ["--workers", str(size.workers), "--blocking-threads", str(size.threads)]
         where = ["--host", "127.0.0.1", "--port", str(port)]
         return [
             "granian",
             "--interface",
             "wsgi",
             *where,
-            *threads,
+            *sizes,
             "--no-access-log",
             "--log-level",
             "error",
@@ -83,7 +87,7 @@ def _command(stand: Stand, folder: Path, port: int, size: Size) -> list[str]:
 def prepared(contender: Contender, server: Server) -> Asked:
     """Open a session where the protocol has them, and see that the call is answered rightly: failing is quick too."""
     asked = contender.asked
-    if contender.face == LEGACY:
+    if contender.has_sessions:
         asked = replace(asked, headers={**asked.headers, **_session(server, asked)})
     check(server.request(asked.path, data=asked.payload, headers=asked.headers), contender.key)
     return asked

@@ -41,8 +41,8 @@ class Target:
 
 
 def targets_in_process(cpu: Mapping[Key, float]) -> Iterator[Target]:
-    base = cpu[BARE, "", GTHREAD]
     for face in (MODERN, LEGACY, REST, JSONRPC):
+        base = cpu[BARE, face, GTHREAD]
         what = f"one call in process over bare Flask, {face}"
         limit = 1.5 if face in (MODERN, LEGACY) else 1.35
         yield Target(what, cpu[OURS, face, GTHREAD] / base, limit)
@@ -58,7 +58,7 @@ def targets_over_http(http: Mapping[Key, Sample]) -> Iterator[Target]:
     def rate(who: str, face: str, server: str) -> float:
         return http[who, face, server].rate
 
-    base = rate(BARE, "", GTHREAD)
+    base = rate(BARE, MODERN, GTHREAD)
     for face in (MODERN, LEGACY):
         plain, speed = rate(OURS, face, GTHREAD), rate(OURS_SPEED, face, GTHREAD)
         yield Target(f"req/s over bare Flask, gthread, {face}", plain / base, 0.8, at_least=True)

@@ -8,6 +8,7 @@ must be right on every route; and every permission of a method is needed.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -104,16 +105,14 @@ class Authenticator:
 
         :raises Unauthorized: when there are credentials and they are wrong, malformed or of a scheme nobody asked for.
         """
-        addressed = [auth for auth in self.auths if _is_addressed(auth)]
+        addressed = [auth for auth in self.auths if _is_addressed(auth)] if self.auths else []
         if len(addressed) > 1:
             raise Unauthorized("Send credentials of one kind only")
         if not addressed:
             if self.auths and (header("Authorization") or "").strip():
                 raise Unauthorized()
-            permissions = self._permissions(None, None, None)
-            return Caller(
-                permissions=permissions, may_sign_in=bool(self.auths), address=this_request().remote_addr or ""
-            )
+            permissions = frozenset() if self.permissions_loader is None else self._permissions(None, None, None)
+            return _anonymous(permissions, bool(self.auths), this_request().remote_addr or "")
         [auth] = addressed
         credentials = auth.get_auth()
         if not _is_well_formed(auth, credentials):
@@ -161,6 +160,12 @@ class Authenticator:
         if granted is None:
             return frozenset()
         return frozenset([granted] if isinstance(granted, str) else granted)
+
+
+# All that come from one address are one and the same caller.
+@functools.lru_cache(maxsize=256)
+def _anonymous(permissions: frozenset[str], may_sign_in: bool, address: str) -> Caller:
+    return Caller(permissions=permissions, may_sign_in=may_sign_in, address=address)
 
 
 def _is_addressed(auth: HTTPAuth) -> bool:

@@ -7,7 +7,8 @@ import random
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
 
 from werkzeug.local import LocalProxy
 
@@ -65,8 +66,7 @@ class Listener(Protocol):
 class Cancellation:
     """Whether a call has been given up by those who waited for it."""
 
-    def __init__(self) -> None:
-        self.requested = False
+    requested = False
 
     def request(self) -> None:
         """Give the call up."""
@@ -80,12 +80,12 @@ class Call:
     :param arguments: By name, or by position.
     :param face: Where it came in: ``rest``, ``jsonrpc``, ``mcp``, ``cli``.
     :param kind: What it is a call of: a method, a prompt, a resource, a completion.
-    :param listed_only: Methods that are in no list, because they are not marked for MCP, do not exist here.
-    :param read_only: Only methods that say they change nothing may run.
     :param capabilities: What the client can do for a method: ``sampling``, ``elicitation``, ``roots``.
     :param answers: What the client has answered to the method's questions in earlier runs.
     :param listener: Who wants to hear how the call gets on.
     :param meta: What the client sent beside the call, such as the ``traceparent`` of OpenTelemetry.
+    :param listed_only: Methods that are in no list, because they are not marked for MCP, do not exist here.
+    :param read_only: Only methods that say they change nothing may run.
     """
 
     name: str
@@ -93,18 +93,21 @@ class Call:
     caller: Caller
     face: str
     kind: str = METHOD
-    listed_only: bool = True
-    read_only: bool = False
     capabilities: frozenset[str] = frozenset()
     answers: Answers = NO_ANSWERS
     listener: Listener | None = None
     cancellation: Cancellation = field(default_factory=Cancellation)
     meta: Mapping[str, Any] = field(default_factory=dict)
-    id: str = field(default_factory=new_id)
+    listed_only: bool = True
+    read_only: bool = False
+
+    @cached_property
+    def id(self) -> str:
+        """What finds the call in the log."""
+        return new_id()
 
 
-@dataclass(frozen=True)
-class Result:
+class Result(NamedTuple):
     """What a call gave, as plain JSON.
 
     :param content: Content blocks, when the method returned some.

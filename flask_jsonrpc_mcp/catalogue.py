@@ -79,7 +79,7 @@ class Catalogue(Generic[M]):
         :raises MethodNotFound: when there is none, or none this caller may know of.
         """
         for method in self._registry.named(name):
-            if caller.has(method.access) and (method.listed or not listed_only):
+            if method.access <= caller.permissions and (method.listed or not listed_only):
                 return method
         raise SignInRequired(name) if caller.may_sign_in else MethodNotFound(name)
 

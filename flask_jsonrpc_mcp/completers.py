@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from .calls import Call, Result
@@ -24,7 +25,7 @@ def name_of(completed: str, argument: str) -> str:
 class Completer(Method):
     """A method that suggests values. It gets what was typed so far, and the other arguments it has parameters for."""
 
-    @property
+    @cached_property
     def listed(self) -> bool:
         return True
 

@@ -6,26 +6,28 @@ Each look through Flask's proxies costs as much as a small function, and one cal
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
+from typing import Any
 
 from flask import Flask, Request, current_app, request
 
+_app: Any = current_app
+_request: Any = request
 
-def this_app() -> Flask:
-    """The app behind ``current_app``."""
-    return current_app._get_current_object()  # type: ignore[attr-defined, no-any-return]
+this_app: Callable[[], Flask] = _app._get_current_object
+"""The app behind ``current_app``."""
 
-
-def this_request() -> Request:
-    """The request behind ``request``."""
-    return request._get_current_object()  # type: ignore[attr-defined, no-any-return]
+this_request: Callable[[], Request] = _request._get_current_object
+"""The request behind ``request``."""
 
 
 def header(name: str) -> str | None:
     """Read a header of the current request, as the HTTP server handed it over."""
-    value: str | None = this_request().environ.get(_key_of(name))
+    value: str | None = this_request().environ.get(header_key(name))
     return value
 
 
 @functools.cache
-def _key_of(name: str) -> str:
+def header_key(name: str) -> str:
+    """Where WSGI keeps a header. Of names that we write down only: each is remembered."""
     return "HTTP_" + name.upper().replace("-", "_")

@@ -69,7 +69,7 @@ class Dispatcher:
             if method.confirm is not None:
                 running.confirm(_spelled_out(method.confirm, call.arguments, method))
             # Once it runs, and not again with each answer: limited to one call, it could else never end.
-            if not call.answers.are_to_the_method:
+            if method.rate_limit and not call.answers.are_to_the_method:
                 self._rate_limits.count_method(call.caller, call.kind, method.name, method.rate_limit)
             result = method.dump(self._runner.run(running, method, positional, named), call)
         except InputNeeded:

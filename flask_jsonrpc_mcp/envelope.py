@@ -7,8 +7,7 @@ responses of a batch, or ``None`` when there is nothing to say because nothing b
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from .errors import InvalidRequest, RpcError
 from .strict_json import write
@@ -22,8 +21,7 @@ Params = Mapping[str, Any] | Sequence[Any]
 Id = str | int | float | None
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """A request that is well-formed.
 
     :param wants_reply: False for a notification.
@@ -35,8 +33,7 @@ class Request:
     wants_reply: bool = True
 
 
-@dataclass(frozen=True)
-class Response:
+class Response(NamedTuple):
     """The outcome of one request: its result, or its error."""
 
     id: Id
@@ -49,8 +46,7 @@ class Response:
         return {"jsonrpc": VERSION, "error": spell_error(self.error), "id": self.id}
 
 
-@dataclass(frozen=True)
-class Prepared:
+class Prepared(NamedTuple):
     """A result that is JSON already."""
 
     body: bytes
@@ -88,12 +84,12 @@ def read_request(item: Any) -> Request:
 
     :raises InvalidRequest: when it is none.
     """
-    if not isinstance(item, dict) or item.get("jsonrpc") != VERSION or not isinstance(item.get("method"), str):
+    if not isinstance(item, dict) or item.get("jsonrpc") != VERSION:
         raise InvalidRequest()
-    params = item.get("params", {})
-    if not isinstance(params, (dict, list)) or not _is_id(item.get("id")):
+    method, params, request_id = item.get("method"), item.get("params", {}), item.get("id")
+    if not isinstance(method, str) or not isinstance(params, (dict, list)) or not _is_id(request_id):
         raise InvalidRequest()
-    return Request(item["method"], params, item.get("id"), wants_reply="id" in item)
+    return Request(method, params, request_id, "id" in item)
 
 
 def notification(method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:

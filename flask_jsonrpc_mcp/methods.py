@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -44,22 +45,27 @@ class Method:
     rate_limit: tuple[Any, ...] = ()
     tool: McpTool | None = None
 
-    @property
+    # Read with every call, so looked up once.
+    @cached_property
     def listed(self) -> bool:
         """Whether it is in the list of its kind. A method that is no tool can be called, but is in none."""
         return self.tool is not None
 
-    @property
+    @cached_property
     def requires(self) -> frozenset[str]:
         return frozenset() if self.tool is None else self.tool.requires
 
-    @property
+    @cached_property
     def read_only(self) -> bool:
         return self.tool is not None and self.tool.annotations.get("readOnlyHint") is True
 
-    @property
+    @cached_property
     def confirm(self) -> str | None:
         return None if self.tool is None else self.tool.confirm
+
+    @cached_property
+    def is_async(self) -> bool:
+        return inspect.iscoroutinefunction(self.func)
 
     def bind(self, call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Make the arguments of the function from those of a call.
@@ -76,7 +82,7 @@ class Method:
         schema = None if self.output is None else self.output.schema
         shown = as_tool_result(returned)
         if shown is None:
-            return Result(self._dump_value(returned), schema=schema)
+            return Result(self._dump_value(returned), None, None, schema)
         content = blocks_of(shown) or None
         # What declares its output must give it, with content beside it or without.
         undeclared = self.output is None and shown.value is None and content is not None
@@ -112,7 +118,8 @@ class Method:
     @cached_property
     def descriptor_json(self) -> bytes:
         """The descriptor as it goes over the wire, spelled once."""
-        return write(self.descriptor)
+        # A copy, because orjson leaves 4 kB of room behind what it wrote, and this is kept for every tool.
+        return bytes(memoryview(write(self.descriptor)))
 
 
 class CommonOptions(TypedDict, total=False):

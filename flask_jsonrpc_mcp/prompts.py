@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .calls import Call, Result
@@ -23,7 +24,7 @@ class Prompt(Method):
 
     title: str | None = None
 
-    @property
+    @cached_property
     def listed(self) -> bool:
         return True
 

@@ -238,6 +238,8 @@ class Answers:
     @property
     def are_to_the_method(self) -> bool:
         """Whether the method has run before, and asked for certain what one of them is an answer to."""
+        if not self.given:
+            return False
         return any(digest is not None for key, (digest, _) in self.given.items() if key != CONFIRM_KEY)
 
     def to(self, key: str, question: Question, *, vouched: bool = False) -> Any:

@@ -54,8 +54,7 @@ class RateLimits:
 
     def count_method(self, caller: Caller, kind: str, name: str, limits: tuple[RateLimitItem, ...]) -> None:
         """Count a run of one method by a caller; a prompt may have the name of a tool."""
-        if limits:
-            self._hit(limits, caller, f"{kind}:{name}")
+        self._hit(limits, caller, f"{kind}:{name}")
 
     def _hit(self, limits: tuple[RateLimitItem, ...], caller: Caller, scope: str) -> None:
         if self._limiter is None or not self._limiter.enabled:

@@ -78,7 +78,8 @@ class MethodRegistry(Registry[Method]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._aliases: dict[str, str] | None = None
+        self._aliases: dict[str, str] = {}
+        self.has_aliases = False
 
     def add(self, method: Method) -> None:
         super().add(method)
@@ -88,7 +89,7 @@ class MethodRegistry(Registry[Method]):
     def remove(self, name: str) -> Method:
         removed = super().remove(name)
         # A plain method may be called what is the alias of a tool.
-        if self._aliases is not None and self._aliases.get(alias_of(name)) == name:
+        if self._aliases.get(alias_of(name)) == name:
             del self._aliases[alias_of(name)]
         return removed
 
@@ -101,13 +102,13 @@ class MethodRegistry(Registry[Method]):
 
         :raises ValueError: when two tools would have the same.
         """
-        self._aliases = {}
+        self._aliases, self.has_aliases = {}, True
         for method in self:
             self._add_alias(method)
 
     def name_of(self, alias: str) -> str:
         """Find the name behind an alias; a name is its own."""
-        return alias if self._aliases is None else self._aliases.get(alias, alias)
+        return self._aliases.get(alias, alias)
 
     def _set(self, method: Method) -> None:
         if method.tool is not None and method.name in RESERVED_TOOL_NAMES:
@@ -122,7 +123,7 @@ class MethodRegistry(Registry[Method]):
         super()._set(method)
 
     def _add_alias(self, method: Method) -> None:
-        if self._aliases is None or method.tool is None:
+        if not self.has_aliases or method.tool is None:
             return
         alias = alias_of(method.name)
         taken = self._aliases.setdefault(alias, method.name)

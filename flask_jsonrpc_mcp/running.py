@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextvars
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import AsyncGeneratorType, CoroutineType, GeneratorType
+from types import AsyncGeneratorType, CoroutineType, GeneratorType, NoneType
 from typing import Any
 
 from .calls import RunningCall, log_unexpected, running_call
@@ -15,6 +15,9 @@ from .methods import Method
 from .questions import InputNeeded
 from .settings import setting
 from .strict_json import to_plain, write
+
+# What most methods return, and what is nothing to wait for.
+_PLAIN = (dict, list, str, int, float, NoneType)
 
 
 class Runner:
@@ -97,7 +100,10 @@ class _Outcome:
 
 
 def _run(call: RunningCall, method: Method, positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
-    result = this_app().ensure_sync(method.func)(*positional, **named)
+    func = this_app().ensure_sync(method.func) if method.is_async else method.func
+    result = func(*positional, **named)
+    if isinstance(result, _PLAIN):
+        return result
     if isinstance(result, CoroutineType):
         result = this_app().ensure_sync(_awaited)(result)
     if isinstance(result, Iterator):

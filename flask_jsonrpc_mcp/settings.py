@@ -50,6 +50,7 @@ def set_defaults(app: App) -> None:
     """
     for name, default in DEFAULTS.items():
         app.config.setdefault(PREFIX + name, default)
+    app.config[PREFIX + "SERVER_NAME"] = app.config[PREFIX + "SERVER_NAME"] or app.name
     for name, least in (
         ("PAGE_SIZE", 1),
         ("MAX_DEPTH", 2),
@@ -88,4 +89,10 @@ def setting(name: str) -> Any:
 
 def server_name() -> str:
     """Return the name by which this server goes."""
-    return str(setting("SERVER_NAME") or this_app().name)
+    return str(setting("SERVER_NAME"))
+
+
+def server_info() -> dict[str, str]:
+    """Tell MCP clients who answers them."""
+    config = this_app().config
+    return {"name": config[PREFIX + "SERVER_NAME"], "version": config[PREFIX + "SERVER_VERSION"]}

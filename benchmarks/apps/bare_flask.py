@@ -9,7 +9,20 @@ app.secret_key = "benchmark"  # noqa: S105 (nothing to hide)
 
 
 @app.post("/mcp")
-def add() -> Response:
+def mcp() -> Response:
     asked = request.get_json()
     arguments = asked["params"]["arguments"]
     return jsonify(jsonrpc="2.0", id=asked["id"], result={"sum": arguments["a"] + arguments["b"]})
+
+
+@app.post("/jsonrpc")
+def jsonrpc() -> Response:
+    asked = request.get_json()
+    arguments = asked["params"]
+    return jsonify(jsonrpc="2.0", id=asked["id"], result={"sum": arguments["a"] + arguments["b"]})
+
+
+@app.post("/mcp/tools/invoke")
+def invoke() -> Response:
+    arguments = request.get_json()["arguments"]
+    return jsonify(result={"sum": arguments["a"] + arguments["b"]})

@@ -17,7 +17,6 @@ from ..mcp.session import KeptLogLevel
 from ..mcp.sessions import Agreement
 from ..mcp.subscriptions import Subscription
 from ..questions import Question
-from ..schema.mirrored import MirroredArgument
 from ..stdio.client import Client
 from ..stdio.exchange import Exchange
 from .callers import Session
@@ -66,29 +65,14 @@ class AppServer:
             return legacy.answer_asking(opened, exchange.request, partial(_ask, exchange, opened.version))
 
 
-class _NoMirror:
-    """There are no headers here that could say something else than the request."""
-
-    version: str | None = None
-
-    def check_version(self, version: str) -> None: ...
-
-    def check_method(self, method: str) -> None: ...
-
-    def check_name(self, name: Any) -> None: ...
-
-    def check_arguments(self, mirrored: tuple[MirroredArgument, ...], arguments: Any) -> None: ...
-
-
 def _answer_modern(session: Session, exchange: Exchange, cancellation: Cancellation) -> dict[str, Any] | Prepared:
     answer = modern.answer(
         session.core,
         session.caller,
         exchange.request,
-        _NoMirror(),
         AUDIENCE,
-        partial(_send, exchange),
         cancellation,
+        send=partial(_send, exchange),
     )
     if not isinstance(answer, Subscription):
         return answer

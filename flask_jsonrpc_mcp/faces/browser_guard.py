@@ -6,10 +6,12 @@ check of ``Host``. A page of another site sends its ``Origin``, and the browser 
 
 from __future__ import annotations
 
+import functools
+
 from flask import Request, Response
 from werkzeug.sansio.utils import host_is_trusted
 
-from ..current import header, this_app, this_request
+from ..current import this_app
 from ..errors import Forbidden
 from ..origins import is_loopback, read_origin
 from ..settings import PREFIX, setting
@@ -18,28 +20,26 @@ EXPOSED_HEADERS = ("Mcp-Session-Id", "WWW-Authenticate", "ETag", "Retry-After")
 """What a page's script may read besides the body."""
 
 
-def check_browser() -> None:
+def check_browser(request: Request) -> None:
     """Refuse requests that came by way of someone else's page.
 
     :raises Forbidden: naming the setting that would let them in.
     """
-    request = this_request()
     _check_host(request)
-    origin = header("Origin")
+    origin = request.environ.get("HTTP_ORIGIN")
     if origin is not None and not _is_own_origin(origin, request) and not _is_allowed_origin(origin):
         raise Forbidden(f"Origin not allowed: add it to {PREFIX}ALLOWED_ORIGINS to let its pages in")
 
 
-def permit_origin(response: Response) -> None:
+def permit_origin(request: Request, response: Response) -> None:
     """Let pages of the allowed origins read an answer, and send what MCP clients send. Nobody else is told anything."""
-    request = this_request()
-    origin = header("Origin")
+    origin = request.environ.get("HTTP_ORIGIN")
     if origin is None or not _is_allowed_origin(origin):
         return
     response.headers["Access-Control-Allow-Origin"] = origin
     response.headers["Access-Control-Expose-Headers"] = ", ".join(EXPOSED_HEADERS)
     response.vary.add("Origin")
-    asked = header("Access-Control-Request-Headers")
+    asked = request.headers.get("Access-Control-Request-Headers")
     if request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers:
         response.headers["Access-Control-Allow-Methods"] = response.headers.get("Allow", "")
         response.headers["Access-Control-Max-Age"] = "600"
@@ -55,19 +55,24 @@ def host_name(host: str) -> str:
 
 
 def _check_host(request: Request) -> None:
-    trusted = setting("ALLOWED_HOSTS")
-    if not trusted and this_app().config["TRUSTED_HOSTS"]:
-        return  # Flask has looked already
+    config = this_app().config
+    trusted = config[PREFIX + "ALLOWED_HOSTS"]
     if trusted:
         if not host_is_trusted(request.host, trusted):
             raise Forbidden(f"Host not allowed: add it to {PREFIX}ALLOWED_HOSTS if this is a name of this server")
         return
-    behind_proxy = "werkzeug.proxy_fix.orig" in request.environ
-    if not behind_proxy and is_loopback(request.remote_addr or "") and not is_loopback(host_name(request.host)):
+    if "werkzeug.proxy_fix.orig" in request.environ or config["TRUSTED_HOSTS"]:
+        return  # the app is told who asks, or Flask has looked already
+    if is_loopback(request.remote_addr or "") and not _names_loopback(request.host):
         raise Forbidden(
             "Host not allowed: a request from this machine must name it as localhost."
             f" Behind a proxy, use werkzeug's ProxyFix or list the names of the site in {PREFIX}ALLOWED_HOSTS"
         )
+
+
+@functools.lru_cache(maxsize=256)
+def _names_loopback(host: str) -> bool:
+    return is_loopback(host_name(host))
 
 
 def _is_own_origin(origin: str, request: Request) -> bool:

@@ -6,6 +6,7 @@ import hashlib
 from typing import Any
 
 from flask import Response, request
+from werkzeug.datastructures import Headers
 
 from ..access import Caller
 from ..catalogue import Page
@@ -18,8 +19,9 @@ JSON = "application/json"
 
 def json_response(value: Any, status: int = 200, *, mimetype: str = JSON) -> Response:
     """Answer with a plain value, or with JSON already spelled, not to be stored by anyone."""
-    body = value if isinstance(value, bytes) else write(value)
-    return Response(body, status, {"Cache-Control": "no-store"}, mimetype=mimetype)
+    headers = Headers()
+    headers.add("Cache-Control", "no-store")
+    return Response(value if isinstance(value, bytes) else write(value), status, headers, content_type=mimetype)
 
 
 def error_response(value: Any, error: RpcError, status: int) -> Response:

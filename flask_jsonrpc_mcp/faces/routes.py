@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from flask import Response
+from flask import Request, Response
 
 from ..access import Caller
 from ..calls import log_unexpected, new_id
@@ -42,28 +42,29 @@ class Route:
 
     def view_for(self, core: Core) -> Callable[..., Response]:
         """Make the function that Flask calls."""
-        own_variables = set(re.findall(r"<(?:\w+:)?(\w+)>", self.path))
+        own_variables = re.findall(r"<(?:\w+:)?(\w+)>", self.path)
 
         def view(**variables: Any) -> Response:
             # The others belong to the blueprint's prefix, and to the methods, in request.view_args.
-            own = {name: value for name, value in variables.items() if name in own_variables}
+            own = {name: variables[name] for name in own_variables} if own_variables else {}
+            request = this_request()
             try:
-                response = self._answer(core, own)
+                response = self._answer(core, request, own)
             # The app's own callbacks run here too (a verify_password that calls sys.exit), hence BaseException.
             except BaseException as error:
                 fault = ServerFault(new_id())
                 log_unexpected(error, fault.error_id)
                 response = self.spell_error(fault)
-            permit_origin(response)
-            response.headers["X-Content-Type-Options"] = "nosniff"
+            permit_origin(request, response)
+            response.headers.add("X-Content-Type-Options", "nosniff")
             return response
 
         return view
 
-    def _answer(self, core: Core, variables: Mapping[str, Any]) -> Response:
+    def _answer(self, core: Core, request: Request, variables: Mapping[str, Any]) -> Response:
         try:
-            check_browser()
-            response = self._serve(core, variables)
+            check_browser(request)
+            response = self._serve(core, request.method, variables)
         except RpcError as error:
             response = self.spell_error(error)
         if response.status_code == 401:
@@ -71,8 +72,7 @@ class Route:
             response.headers.extend([("WWW-Authenticate", challenge) for challenge in challenges])
         return response
 
-    def _serve(self, core: Core, variables: Mapping[str, Any]) -> Response:
-        method = this_request().method
+    def _serve(self, core: Core, method: str, variables: Mapping[str, Any]) -> Response:
         verb = "GET" if method == "HEAD" else method
         serve = self.views.get(verb) or self.views.get(ANY_VERB)
         if serve is not None:

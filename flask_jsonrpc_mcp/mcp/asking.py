@@ -18,7 +18,7 @@ from ..current import this_app
 from ..envelope import Request
 from ..errors import MalformedParams, RpcError
 from ..mailbox import answer_timeout
-from ..questions import Answers, CannotAsk, InputNeeded, Question
+from ..questions import NO_ANSWERS, Answers, CannotAsk, InputNeeded, Question
 from . import protocol
 from .session import Session
 from .signing import signer
@@ -69,6 +69,8 @@ def read_answers(request: Request, principal: str, audience: str) -> Answers:
     """
     params: Any = request.params
     responses, token = params.get("inputResponses"), params.get("requestState")
+    if responses is None and token is None:
+        return NO_ANSWERS
     if responses is not None and not isinstance(responses, dict):
         raise MalformedParams("params.inputResponses must be an object")
     if token is None:

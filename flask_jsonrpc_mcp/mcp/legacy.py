@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from ..access import Caller
@@ -13,14 +12,14 @@ from ..core import Core
 from ..envelope import Request
 from ..errors import InvalidRequest, MalformedParams, MethodNotFound
 from ..questions import InputNeeded, Question
-from ..settings import server_name, setting
+from ..settings import server_info, setting
 from . import protocol
 from .asking import answer_by_asking
 from .offers import METHODS, Handler, capabilities_of, handler_of
 from .opening import require_id
 from .reporting import Reporter
 from .resources import visible_resource
-from .session import LogLevel, Send, Session
+from .session import NO_CAPABILITIES, LogLevel, Send, Session
 from .sessions import Agreement, features_of
 
 INITIALIZE = "initialize"
@@ -48,7 +47,7 @@ def welcome(core: Core, agreement: Agreement) -> dict[str, Any]:
         "protocolVersion": agreement.version,
         # Changes are told on requests that listen for them, which these versions do not have.
         "capabilities": capabilities_of(core, agreement.version),
-        "serverInfo": {"name": server_name(), "version": setting("SERVER_VERSION")},
+        "serverInfo": server_info(),
     }
     if setting("INSTRUCTIONS"):
         result["instructions"] = setting("INSTRUCTIONS")
@@ -77,17 +76,17 @@ def open_session(
         caller,
         agreement.version,
         audience,
-        frozenset() if send is None else agreement.capabilities,
+        NO_CAPABILITIES if send is None else agreement.capabilities,
         meta,
-        listener=None if send is None else Reporter(send, agreement.version, meta, log_level.get),
-        log_level=log_level,
-        cancellation=cancellation,
+        log_level,
+        cancellation,
+        None if send is None else Reporter(send, agreement.version, meta, log_level.get),
     )
 
 
 def answer_asking(session: Session, request: Request, ask: Ask, needed: InputNeeded | None = None) -> Any:
     """Answer a request, and ask the client while it waits; see `answer_by_asking`."""
-    return answer_by_asking(lambda answers: answer(replace(session, answers=answers), request), ask, needed)
+    return answer_by_asking(lambda answers: answer(session._replace(answers=answers), request), ask, needed)
 
 
 def answer(session: Session, request: Request) -> Any:

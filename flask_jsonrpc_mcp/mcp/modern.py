@@ -7,7 +7,7 @@ same, whether we speak its version, whether there is such a method.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from ..access import Caller
 from ..calls import LOG_LEVELS, Cancellation
@@ -16,17 +16,15 @@ from ..core import Core
 from ..envelope import Prepared, Request
 from ..errors import MalformedParams, MethodNotFound, UnsupportedVersion
 from ..questions import NO_ANSWERS, InputNeeded
-from ..schema.mirrored import MirroredArgument
-from ..settings import server_name, setting
+from ..settings import server_info, setting
 from ..strict_json import write
 from . import protocol
 from .asking import input_required, read_answers
 from .offers import METHODS, Handler, capabilities_of, handler_of
 from .opening import read_opening, require_version
 from .reporting import Reporter
-from .session import KeptLogLevel, Send, Session
+from .session import KeptLogLevel, Mirror, Send, Session
 from .subscriptions import LISTEN, Subscription, subscribe
-from .tools import visible_tool
 
 NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 """What a request for one thing calls it; clients repeat that in a header. These are also the ones that may ask."""
@@ -35,62 +33,44 @@ COMPLETE = {"resultType": "complete"}
 INPUT_REQUIRED = {"resultType": "input_required"}
 
 
-class Mirror(Protocol):
-    """Where a transport repeats parts of a request; each method raises `HeaderMismatch`."""
-
-    @property
-    def version(self) -> str | None: ...
-
-    def check_version(self, version: str) -> None: ...
-
-    def check_method(self, method: str) -> None: ...
-
-    def check_name(self, name: Any) -> None: ...
-
-    def check_arguments(self, mirrored: tuple[MirroredArgument, ...], arguments: Any) -> None: ...
-
-
 def answer(
     core: Core,
     caller: Caller,
     request: Request,
-    mirror: Mirror,
     audience: str,
+    cancellation: Cancellation,
+    *,
+    mirror: Mirror | None = None,
     send: Send | None = None,
-    cancellation: Cancellation | None = None,
 ) -> dict[str, Any] | Prepared | Subscription:
-    """Answer a request with its result, or with what a client listens to from now on."""
-    params: Any = request.params
-    if isinstance(params, dict) and params.get("_meta") is None and mirror.version not in (None, protocol.MODERN):
+    """Answer a request with its result, or with what a client listens to from now on.
+
+    :param mirror: Where the request is repeated, if anywhere.
+    :param send: Sends a message to the client; without, it can be told nothing while its request is open.
+    """
+    method, params = request.method, request.params
+    if mirror is not None and mirror.version not in (None, protocol.MODERN) and _lacks_meta(params):
         # An older client that means another version would not know what _meta has to do with it.
         raise UnsupportedVersion(str(mirror.version), protocol.VERSIONS)
-    opening = read_opening(request)
-    mirror.check_version(opening.version)
-    require_version(opening.version)
-    mirror.check_method(request.method)
-    log_level = KeptLogLevel(_log_level(opening.meta))
+    version, capabilities, params, meta = read_opening(request)
+    if mirror is not None:
+        mirror.check_version(version)
+    require_version(version)
+    if mirror is not None:
+        mirror.check_method(method)
+    log_level = KeptLogLevel(_checked_level(meta[protocol.LOG_LEVEL]) if protocol.LOG_LEVEL in meta else None)
+    listener = None if send is None else Reporter(send, version, meta, log_level.get)
+    answers = read_answers(request, caller.principal, audience) if method in NAMED else NO_ANSWERS
     session = Session(
-        core,
-        caller,
-        opening.version,
-        audience,
-        opening.capabilities,
-        opening.meta,
-        read_answers(request, caller.principal, audience) if request.method in NAMED else NO_ANSWERS,
-        None if send is None else Reporter(send, opening.version, opening.meta, log_level.get),
-        log_level,
-        cancellation or Cancellation(),
+        core, caller, version, audience, capabilities, meta, log_level, cancellation, listener, answers, mirror
     )
-    if request.method == LISTEN:
+    if method == LISTEN:
         return subscribe(session, request)
-    handle = handler_of(core, request.method, _METHODS)
+    handle = handler_of(core, method, _METHODS)
     if handle is None:
-        raise MethodNotFound(request.method)
-    if request.method in NAMED:
-        mirror.check_name(params.get(NAMED[request.method]))
-        tool = visible_tool(session, params) if request.method == "tools/call" else None
-        if tool is not None:
-            mirror.check_arguments(tool.params.mirrored, params.get("arguments"))
+        raise MethodNotFound(method)
+    if mirror is not None and method in NAMED:
+        mirror.check_name(params.get(NAMED[method]))
     try:
         return _completed(session, request, handle(session, params))
     except InputNeeded as needed:
@@ -99,13 +79,12 @@ def answer(
 
 def _completed(session: Session, request: Request, result: dict[str, Any] | Prepared) -> dict[str, Any] | Prepared:
     """Add what every result of this version has."""
-    extra: dict[str, Any] = {**COMPLETE}
-    if request.method in _CACHEABLE:
-        extra |= _caching(session)
+    extra = {**COMPLETE, **_caching(session)} if request.method in _CACHEABLE else COMPLETE
     if isinstance(result, Prepared):
         # The page is remembered, what an app's settings add to it is not: several apps may share a blueprint.
         return Prepared(result.body[:-1] + b"," + write({**extra, "_meta": _identity()})[1:])
-    return {**extra, **result, "_meta": {**result.get("_meta", {}), **_identity()}}
+    meta = _identity()
+    return {**extra, **result, "_meta": {**result["_meta"], **meta} if "_meta" in result else meta}
 
 
 def _discover(session: Session, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -130,12 +109,15 @@ def _caching(session: Session) -> dict[str, Any]:
     return {"ttlMs": setting("LIST_MAX_AGE") * 1000, "cacheScope": scope}
 
 
-def _log_level(meta: Mapping[str, Any]) -> str | None:
-    level = meta.get(protocol.LOG_LEVEL)
+def _lacks_meta(params: Any) -> bool:
+    return isinstance(params, dict) and params.get("_meta") is None
+
+
+def _checked_level(level: Any) -> str | None:
     if level is not None and level not in LOG_LEVELS:
         raise MalformedParams(f"{protocol.LOG_LEVEL} must be one of {', '.join(LOG_LEVELS)}")
-    return level
+    return level  # type: ignore[no-any-return]
 
 
 def _identity() -> dict[str, Any]:
-    return {protocol.SERVER_INFO: {"name": server_name(), "version": setting("SERVER_VERSION")}}
+    return {protocol.SERVER_INFO: server_info()}

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..envelope import Request
 from ..errors import InvalidRequest, MalformedParams, UnsupportedVersion
@@ -12,8 +11,7 @@ from . import protocol
 from .sessions import features_of
 
 
-@dataclass(frozen=True)
-class Opening:
+class Opening(NamedTuple):
     """What a modern request says of itself."""
 
     version: str
@@ -39,9 +37,10 @@ def require_id(request: Request) -> None:
 
 def read_opening(request: Request) -> Opening:
     """Read what a modern request says of itself, of whatever version."""
-    if not isinstance(request.params, dict):
+    params = request.params
+    if not isinstance(params, dict):
         raise InvalidRequest("params must be an object")
-    meta = request.params.get("_meta")
+    meta = params.get("_meta")
     if not isinstance(meta, dict):
         raise MalformedParams("params._meta is missing")
     version, capabilities = meta.get(protocol.PROTOCOL_VERSION), meta.get(protocol.CLIENT_CAPABILITIES)
@@ -49,7 +48,7 @@ def read_opening(request: Request) -> Opening:
         raise MalformedParams(f"params._meta must have {protocol.PROTOCOL_VERSION}")
     if not isinstance(capabilities, dict):
         raise MalformedParams(f"params._meta must have {protocol.CLIENT_CAPABILITIES}")
-    return Opening(version, features_of(capabilities, version), request.params, meta)
+    return Opening(version, features_of(capabilities, version), params, meta)
 
 
 def require_version(version: str) -> None:

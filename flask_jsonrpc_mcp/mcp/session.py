@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 from ..access import Caller
 from ..calls import COMPLETION, MCP, Call, Cancellation, Listener
 from ..core import Core
 from ..questions import NO_ANSWERS, Answers
+from ..schema.mirrored import MirroredArgument
 
 FACE = MCP
+NO_CAPABILITIES: frozenset[str] = frozenset()
 
 Send = Callable[[dict[str, Any]], None]
 """Sends a message to the client before the answer to its request."""
@@ -38,40 +40,56 @@ class KeptLogLevel:
         self.level = level
 
 
-@dataclass(frozen=True)
-class Session:
+class Mirror(Protocol):
+    """Where a transport repeats parts of a request; each method raises `HeaderMismatch`."""
+
+    @property
+    def version(self) -> str | None: ...
+
+    def check_version(self, version: str) -> None: ...
+
+    def check_method(self, method: str) -> None: ...
+
+    def check_name(self, name: Any) -> None: ...
+
+    def check_arguments(self, mirrored: tuple[MirroredArgument, ...], arguments: Any) -> None: ...
+
+
+class Session(NamedTuple):
     """One request's view of a client.
 
     :param audience: The blueprint that the client talks to; what is signed for one is not taken by another.
     :param meta: What the client sent beside the request.
     :param answers: What it has answered to questions of earlier runs.
     :param listener: Who tells the client how its request gets on, where there is a way to.
+    :param mirror: Where the request is repeated, if anywhere.
     """
 
     core: Core
     caller: Caller
     version: str
     audience: str
-    capabilities: frozenset[str] = frozenset()
-    meta: Mapping[str, Any] = field(default_factory=dict)
-    answers: Answers = NO_ANSWERS
+    capabilities: frozenset[str]
+    meta: Mapping[str, Any]
+    log_level: LogLevel
+    cancellation: Cancellation
     listener: Listener | None = None
-    log_level: LogLevel = field(default_factory=KeptLogLevel)
-    cancellation: Cancellation = field(default_factory=Cancellation)
+    answers: Answers = NO_ANSWERS
+    mirror: Mirror | None = None
 
     def call(self, kind: str, name: str, arguments: Any) -> Call:
         """Make the call of a method."""
         # A completion is wanted at once, for every letter typed; in no version can a question be the answer to it.
-        capabilities = frozenset() if kind == COMPLETION else self.capabilities
+        capabilities = NO_CAPABILITIES if kind == COMPLETION else self.capabilities
         return Call(
             name,
             arguments,
             self.caller,
             FACE,
             kind,
-            capabilities=capabilities,
-            answers=self.answers,
-            listener=self.listener,
-            cancellation=self.cancellation,
-            meta=self.meta,
+            capabilities,
+            self.answers,
+            self.listener,
+            self.cancellation,
+            self.meta,
         )

@@ -37,7 +37,7 @@ class Agreement:
 
 def are_possible() -> bool:
     """Tell whether the app can sign. Without a key, clients are served without sessions, as the protocol allows."""
-    if this_app().secret_key:
+    if this_app().config["SECRET_KEY"]:
         return True
     if _WARNED not in this_app().extensions:
         this_app().extensions[_WARNED] = True
@@ -90,6 +90,8 @@ def _open(token: str, by: URLSafeTimedSerializer) -> _Opened:
 
 def features_of(capabilities: Mapping[str, Any], version: str) -> frozenset[str]:
     """Read what a client can do; only what we know of, so that nobody can make a session's id as long as they like."""
+    if not capabilities:
+        return frozenset()
     features = {name for name in ("roots", "sampling") if isinstance(capabilities.get(name), dict)}
     elicitation = capabilities.get("elicitation")
     if isinstance(elicitation, dict) and protocol.has_elicitation(version):

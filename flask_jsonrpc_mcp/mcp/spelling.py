@@ -99,9 +99,12 @@ def spell_result(result: Result, version: str) -> dict[str, Any]:
         spelled["content"] = [{"type": "text", "text": as_text(result.value)}]
     has_value = result.content is None or result.value is not None
     if has_value and protocol.has_structured_content(version):
-        is_object = isinstance(result.value, dict) if result.schema is None else _is_of_objects(result.schema)
-        wrapped = not is_object and version != protocol.MODERN
-        spelled["structuredContent"] = {"result": result.value} if wrapped else result.value
+        value = result.value
+        if version != protocol.MODERN and not (
+            isinstance(value, dict) if result.schema is None else _is_of_objects(result.schema)
+        ):
+            value = {"result": value}
+        spelled["structuredContent"] = value
     spelled["isError"] = False
     if result.meta is not None:
         spelled["_meta"] = dict(result.meta)

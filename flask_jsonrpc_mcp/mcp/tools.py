@@ -8,7 +8,7 @@ from typing import Any
 from ..calls import METHOD
 from ..envelope import Prepared
 from ..errors import MethodNotFound, MissingCapability, RpcError, UnknownTool
-from ..methods import Method
+from ..schema.mirrored import MirroredArgument
 from ..settings import NO_DOTS, setting
 from .listing import arguments_in, list_page, text_in
 from .session import Session
@@ -22,20 +22,15 @@ def list_tools(session: Session, params: Mapping[str, Any]) -> Prepared:
     )
 
 
-def visible_tool(session: Session, params: Mapping[str, Any]) -> Method | None:
-    """Find the tool that a call names, if there is one that this caller may know of."""
-    try:
-        return session.core.catalogue.find(_known_name(session, params), session.caller)
-    except MethodNotFound:
-        return None
-
-
 def call_tool(session: Session, params: Mapping[str, Any]) -> dict[str, Any]:
     """Call a tool. What fails in it is a result that says so; only a request that is wrong itself is an error.
 
     :raises UnknownTool: when there is none, or none this caller may know of.
     """
-    call = session.call(METHOD, _known_name(session, params), arguments_in(params))
+    name, arguments = _known_name(session, params), arguments_in(params)
+    if session.mirror is not None and (mirrored := _mirrored(session, name)):
+        session.mirror.check_arguments(mirrored, arguments)
+    call = session.call(METHOD, name, arguments)
     try:
         result = session.core.dispatcher.invoke(call)
     except MissingCapability:
@@ -47,7 +42,19 @@ def call_tool(session: Session, params: Mapping[str, Any]) -> dict[str, Any]:
     return spell_result(result, session.version)
 
 
+def _mirrored(session: Session, name: str) -> tuple[MirroredArgument, ...]:
+    """The arguments that a call repeats in headers; none for a tool that this caller may not know of."""
+    tool = session.core.registry.get(name)
+    if tool is None or not tool.params.mirrored:
+        return ()
+    try:
+        return session.core.catalogue.find(name, session.caller).params.mirrored
+    except MethodNotFound:
+        return ()
+
+
 def _known_name(session: Session, params: Mapping[str, Any]) -> str:
     """The name behind what a client calls a tool, which may be its alias."""
     name = text_in(params, "name")
-    return session.core.registry.name_of(name) if setting("TOOL_NAME_STYLE") == NO_DOTS else name
+    registry = session.core.registry
+    return registry.name_of(name) if registry.has_aliases and setting("TOOL_NAME_STYLE") == NO_DOTS else name

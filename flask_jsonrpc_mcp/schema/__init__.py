@@ -4,7 +4,8 @@
 Everything here happens once, when a method is added; a call only uses the compiled shapes.
 """
 
+from .outputs import compile_output
 from .params import Params, compile_params
-from .shape import Shape, compile_output
+from .shape import Shape
 
 __all__ = ["Params", "Shape", "compile_output", "compile_params"]

@@ -31,8 +31,8 @@ from . import formats
 from .definitions import Definitions, described, nullable, object_schema
 from .late import check_schema, compile_validator
 from .loading import Converted, Load, as_it_is, load_at, load_members, optional
-from .quick import quick_check
 from .records import NO_DEFAULT, Member, dataclass_members, is_typed_dict, qualifier_of, typed_dict_members
+from .shape import Shape
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -148,8 +148,8 @@ class HintConverter:
         return Converted(schema, converted.load)
 
     def _check_default(self, member: Member, schema: dict[str, Any]) -> None:
-        complete, default = self.definitions.attach(schema), schema["default"]
-        if quick_check(complete)(default) or compile_validator(complete).is_valid(default):
+        default = schema["default"]
+        if not Shape(self.definitions.attach(schema)).problems(default):
             return
         if default == member.default:
             raise TypeError(f"{member.name!r}: the default {member.default!r} breaks the schema of its own hint")

@@ -36,7 +36,14 @@ def load_members(members: Mapping[str, Converted]) -> Load | None:
         return None
 
     def load(value: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: load_at(name, loads[name], item) if name in loads else item for name, item in value.items()}
+        loaded = dict(value)
+        for name, load_member in loads.items():
+            if name in loaded:
+                try:
+                    loaded[name] = load_member(loaded[name])
+                except InvalidParams as error:
+                    raise _at(name, error) from error.__cause__
+        return loaded
 
     return load
 
@@ -46,5 +53,9 @@ def load_at(step: object, load: Load, value: Any) -> Any:
     try:
         return load(value)
     except InvalidParams as error:
-        problems = [dataclasses.replace(problem, path=pointer("", step) + problem.path) for problem in error.problems]
-        raise InvalidParams(problems) from error.__cause__
+        raise _at(step, error) from error.__cause__
+
+
+def _at(step: object, error: InvalidParams) -> InvalidParams:
+    problems = [dataclasses.replace(problem, path=pointer("", step) + problem.path) for problem in error.problems]
+    return InvalidParams(problems)

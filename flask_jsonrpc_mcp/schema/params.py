@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -55,11 +55,19 @@ class Params:
         :raises InvalidParams: listing everything that is wrong with them.
         """
         try:
-            loaded = self._load(arguments if isinstance(arguments, Mapping) else self._by_name(arguments))
+            named = arguments if isinstance(arguments, dict) else self._by_name(arguments)
+            problems = self.shape.problems(named)
+            if self.reserved:
+                problems += self._reserved_among(named)
+            if problems:
+                raise InvalidParams(problems)
+            loaded = self.load(named)
         except InvalidParams as error:
             raise InvalidParams(within_bounds(error.problems)) from error.__cause__
         if self.whole:
             return (loaded,), {}
+        if isinstance(loaded, dict):
+            return (), loaded
         if not isinstance(loaded, Mapping):
             raise TypeError(
                 f"params loads a {type(loaded).__name__}, but the function takes its arguments by name;"
@@ -67,14 +75,12 @@ class Params:
             )
         return (), dict(loaded)
 
-    def _load(self, named: Mapping[str, Any]) -> Any:
-        problems = self.shape.problems(named)
-        problems += [Problem(pointer("", name), "is not expected here") for name in self.reserved.intersection(named)]
-        if problems:
-            raise InvalidParams(problems)
-        return self.load(named)
+    def _reserved_among(self, named: Iterable[str]) -> list[Problem]:
+        return [Problem(pointer("", name), "is not expected here") for name in self.reserved.intersection(named)]
 
-    def _by_name(self, values: Sequence[Any]) -> dict[str, Any]:
+    def _by_name(self, values: Mapping[str, Any] | Sequence[Any]) -> Mapping[str, Any]:
+        if isinstance(values, Mapping):
+            return values
         names = list(self.schema["properties"])
         if len(values) > len(names):
             raise InvalidParams([Problem("", f"takes at most {len(names)} arguments, got {len(values)}")])

@@ -17,7 +17,7 @@ from .formats import has_format
 from .likeness import is_read_alike
 
 Fits = Callable[[Any], bool]
-"""Says yes to a value only if it fits."""
+"""Says yes to a value only if it fits. May raise for what is too deep, too large or of no form in JSON."""
 
 
 def quick_check(schema: Mapping[str, Any]) -> Fits:
@@ -38,13 +38,7 @@ def _by_jsonschema_rs(schema: Mapping[str, Any]) -> Fits | None:
         )
     except (TypeError, ValueError):
         return None
-
-    def fits(value: Any) -> bool:
-        try:
-            return bool(compiled.is_valid(value))
-        except ValueError:  # what has no form in JSON, such as half a surrogate pair
-            return False
-
+    fits: Fits = compiled.is_valid
     return fits
 
 

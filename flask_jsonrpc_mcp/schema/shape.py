@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..content import is_content_hint
 from ..errors import Problem
 from ..strict_json import to_plain
-from .hints import HintConverter
-from .late import as_marshmallow, check_schema, compile_validator, find_problems
+from .late import compile_validator, find_problems
 from .quick import Fits, quick_check
-from .reading import Function
 
 if TYPE_CHECKING:
     import marshmallow
@@ -49,7 +46,12 @@ class Shape:
         return quick_check(self.schema)
 
     def problems(self, value: Any) -> list[Problem]:
-        return [] if self.fits(value) else find_problems(self.validator, value)
+        try:
+            if self.fits(value):
+                return []
+        except (ValueError, RecursionError, OverflowError):
+            pass  # too deep, too large, or of no form in JSON
+        return find_problems(self.validator, value)
 
     def dump_result(self, result: Any) -> Any:
         """Turn a result into plain JSON.
@@ -61,56 +63,3 @@ class Shape:
         if problems:
             raise ResultError("the result breaks the output schema: " + "; ".join(map(str, problems)))
         return plain
-
-
-def compile_output(func: Callable[..., Any], spec: SchemaSpec | None, *, enforced: bool = True) -> Shape | None:
-    """Make the shape of what a function gives; ``None`` when nothing is declared.
-
-    :raises TypeError, ValueError: when the declaration cannot be spelled as JSON Schema.
-    """
-    shape = _declared_shape(func, spec)
-    return shape if shape is None or enforced else replace(shape, enforced=False)
-
-
-def _declared_shape(func: Callable[..., Any], spec: SchemaSpec | None) -> Shape | None:
-    if spec is None:
-        return _shape_of_return_hint(func)
-    declared = as_marshmallow(spec)
-    if declared is not None:
-        return Shape(declared.to_json_schema(output=True), declared.dump)
-    if not isinstance(spec, Mapping):
-        raise TypeError("output must be a JSON Schema dict, a marshmallow schema or a dict of marshmallow fields")
-    spelled = to_plain(spec)
-    check_schema(spelled)
-    return Shape(spelled)
-
-
-def _shape_of_return_hint(func: Callable[..., Any]) -> Shape | None:
-    try:
-        function = Function(func)
-        hint = function.hint_of("return")
-        make = _shared_shape if _has_hash(hint) else _shape_of_hint
-        return make(hint, function.is_generator)
-    except TypeError as error:
-        raise TypeError(f"the return hint: {error}; change it, or describe the result with output=") from error
-
-
-def _shape_of_hint(hint: Any, joined: bool) -> Shape | None:
-    if is_content_hint(hint):
-        return None
-    converter = HintConverter(output=True)
-    converted = converter.stream(hint, joined=joined) or converter.convert(hint)
-    return Shape(converter.complete(converted.schema)) if converted.schema else None
-
-
-# Methods that return the same share its shape, and all that is compiled of it. Equal hints can differ in the order of
-# their alternatives, which has no meaning in a schema.
-_shared_shape = lru_cache(maxsize=1024)(_shape_of_hint)
-
-
-def _has_hash(hint: Any) -> bool:
-    try:
-        hash(hint)
-    except TypeError:  # Annotated[T, {...}]
-        return False
-    return True

@@ -8,7 +8,6 @@ from flask import Response as HttpResponse
 
 from ...access import Caller
 from ...core import Core
-from ...current import header
 from ...envelope import Response
 from ...errors import RpcError
 from ...mcp import opening, protocol
@@ -16,14 +15,14 @@ from ..requests import read_json_body
 from ..routes import Route
 from .exchanges import respond
 from .legacy import serve_legacy
-from .mirrored_headers import VERSION_HEADER
+from .mirrored_headers import MirroredHeaders
 from .modern import serve_modern
 
 
 def post(core: Core, caller: Caller) -> HttpResponse:
-    payload = read_json_body()
-    if is_modern(payload):
-        return serve_modern(core, caller, payload)
+    payload, headers = read_json_body(), MirroredHeaders()
+    if is_modern(payload, headers):
+        return serve_modern(core, caller, payload, headers)
     return serve_legacy(core, caller, payload)
 
 
@@ -32,10 +31,9 @@ def spell_error(error: RpcError) -> HttpResponse:
     return respond(Response(None, error=error), error.status)
 
 
-def is_modern(payload: Any) -> bool:
+def is_modern(payload: Any, headers: MirroredHeaders) -> bool:
     """Tell the era of a client: a modern one names its version with every request."""
-    version = header(VERSION_HEADER)
-    if version is not None and version.strip() not in protocol.LEGACY:
+    if headers.version is not None and headers.version not in protocol.LEGACY:
         return True
     return opening.is_modern(payload)
 

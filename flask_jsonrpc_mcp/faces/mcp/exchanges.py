@@ -31,7 +31,7 @@ def accepts_events() -> bool:
 
 def wants_reports(payload: Any) -> bool:
     """Whether a client has asked to hear how its request gets on, while it does."""
-    if not isinstance(payload, dict) or not accepts_events():
+    if not isinstance(payload, dict):
         return False
     method, params = payload.get("method"), payload.get("params")
     if not isinstance(method, str) or method not in NAMED:
@@ -39,9 +39,11 @@ def wants_reports(payload: Any) -> bool:
     meta = params.get("_meta") if isinstance(params, dict) else None
     if not isinstance(meta, dict):
         return False
-    return is_progress_token(meta.get(protocol.PROGRESS_TOKEN)) or protocol.LOG_LEVEL in meta
+    wants_progress = protocol.PROGRESS_TOKEN in meta and is_progress_token(meta[protocol.PROGRESS_TOKEN])
+    return (wants_progress or protocol.LOG_LEVEL in meta) and accepts_events()
 
 
 def audience() -> str:
     """The blueprint that a client talks to."""
-    return str(this_request().blueprint)
+    rule = this_request().url_rule
+    return "" if rule is None else rule.endpoint.rpartition(".")[0]

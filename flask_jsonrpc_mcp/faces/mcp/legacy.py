@@ -12,7 +12,7 @@ from ...access import Caller
 from ...calls import Cancellation
 from ...core import Core
 from ...current import header
-from ...envelope import Request, Response, answer_one, is_response, read_request, write_response
+from ...envelope import Request, Response, answer_one, is_response, write_response
 from ...errors import InvalidRequest, SessionMissing
 from ...mcp import legacy, protocol, sessions
 from ...mcp.opening import require_id
@@ -31,33 +31,36 @@ SESSION_HEADER = "Mcp-Session-Id"
 def serve_legacy(core: Core, caller: Caller, payload: Any) -> HttpResponse:
     if isinstance(payload, dict) and payload.get("method") == legacy.INITIALIZE:
         return _initialize(core, caller, payload)
-    token = (header(SESSION_HEADER) or "") if sessions.are_possible() else ""
-    exchange = _Exchange(core, caller, _agreement(caller), token)
+    exchange = _open_exchange(core, caller)
     return exchange.serve_batch(payload) if isinstance(payload, list) else exchange.serve(payload)
 
 
 def _initialize(core: Core, caller: Caller, payload: Any) -> HttpResponse:
+    agreement: sessions.Agreement | None = None
+
     def call(asked: Request) -> Any:
+        nonlocal agreement
         require_id(asked)
-        return legacy.welcome(core, legacy.agree(asked))
+        agreement = legacy.agree(asked)
+        return legacy.welcome(core, agreement)
 
     reply = answer_one(payload, call) or Response(None, error=InvalidRequest("initialize needs an id"))
     response = respond(reply, _status_of(reply))
-    if reply.error is None and sessions.are_possible():
-        agreement = legacy.agree(read_request(payload))
+    if reply.error is None and agreement is not None and sessions.are_possible():
         response.headers[SESSION_HEADER] = sessions.mint(agreement, caller, audience())
     return response
 
 
-def _agreement(caller: Caller) -> sessions.Agreement:
+def _open_exchange(core: Core, caller: Caller) -> _Exchange:
     """Find out what was agreed on with this client."""
+    here = audience()
     if not sessions.are_possible():
         version = (header(VERSION_HEADER) or protocol.WITH_BATCHES).strip()
-        return sessions.Agreement(version, frozenset())
+        return _Exchange(core, caller, here, sessions.Agreement(version, frozenset()), "")
     token = header(SESSION_HEADER)
     if token is None:
         raise SessionMissing()
-    return sessions.read(token, caller, audience())
+    return _Exchange(core, caller, here, sessions.read(token, caller, here), token)
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,7 @@ class _Exchange:
 
     core: Core
     caller: Caller
+    audience: str
     agreement: sessions.Agreement
     token: str
 
@@ -134,7 +138,7 @@ class _Exchange:
             self.caller,
             self.agreement,
             asked,
-            audience=audience(),
+            audience=self.audience,
             log_level=SessionLogLevel(self.token),
             send=send if accepts_events() else None,
             cancellation=cancellation,

@@ -22,7 +22,7 @@ from .mirrored_headers import MirroredHeaders
 from .streams import event, event_response, paced, stream
 
 
-def serve_modern(core: Core, caller: Caller, payload: Any) -> HttpResponse:
+def serve_modern(core: Core, caller: Caller, payload: Any, headers: MirroredHeaders) -> HttpResponse:
     cancellation = Cancellation()
 
     def work(send: Send | None, cancellation: Cancellation) -> Response | None:
@@ -30,7 +30,7 @@ def serve_modern(core: Core, caller: Caller, payload: Any) -> HttpResponse:
             require_id(asked)
             if not asked.wants_reply:
                 return None  # this version has no notifications over HTTP; one that comes is heard, and that is all
-            return modern.answer(core, caller, asked, MirroredHeaders(), audience(), send, cancellation)
+            return modern.answer(core, caller, asked, audience(), cancellation, mirror=headers, send=send)
 
         return answer_one(payload, call)
 

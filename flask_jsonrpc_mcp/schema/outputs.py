@@ -1,0 +1,68 @@
+"""What a method gives: the shape that its ``output=`` or its return hint declares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from ..content import is_content_hint
+from ..strict_json import to_plain
+from .hints import HintConverter
+from .late import as_marshmallow, check_schema
+from .reading import Function
+from .shape import SchemaSpec, Shape
+
+
+def compile_output(func: Callable[..., Any], spec: SchemaSpec | None, *, enforced: bool = True) -> Shape | None:
+    """Make the shape of what a function gives; ``None`` when nothing is declared.
+
+    :raises TypeError, ValueError: when the declaration cannot be spelled as JSON Schema.
+    """
+    shape = _declared_shape(func, spec)
+    return shape if shape is None or enforced else replace(shape, enforced=False)
+
+
+def _declared_shape(func: Callable[..., Any], spec: SchemaSpec | None) -> Shape | None:
+    if spec is None:
+        return _shape_of_return_hint(func)
+    declared = as_marshmallow(spec)
+    if declared is not None:
+        return Shape(declared.to_json_schema(output=True), declared.dump)
+    if not isinstance(spec, Mapping):
+        raise TypeError("output must be a JSON Schema dict, a marshmallow schema or a dict of marshmallow fields")
+    spelled = to_plain(spec)
+    check_schema(spelled)
+    return Shape(spelled)
+
+
+def _shape_of_return_hint(func: Callable[..., Any]) -> Shape | None:
+    try:
+        function = Function(func)
+        hint = function.hint_of("return")
+        make = _shared_shape if _has_hash(hint) else _shape_of_hint
+        return make(hint, function.is_generator)
+    except TypeError as error:
+        raise TypeError(f"the return hint: {error}; change it, or describe the result with output=") from error
+
+
+def _shape_of_hint(hint: Any, joined: bool) -> Shape | None:
+    if is_content_hint(hint):
+        return None
+    converter = HintConverter(output=True)
+    converted = converter.stream(hint, joined=joined) or converter.convert(hint)
+    return Shape(converter.complete(converted.schema)) if converted.schema else None
+
+
+# Methods that return the same share its shape, and all that is compiled of it. Equal hints can differ in the order of
+# their alternatives, which has no meaning in a schema.
+_shared_shape = lru_cache(maxsize=1024)(_shape_of_hint)
+
+
+def _has_hash(hint: Any) -> bool:
+    try:
+        hash(hint)
+    except TypeError:  # Annotated[T, {...}]
+        return False
+    return True
