@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from .calls import Call, Result
@@ -25,7 +24,7 @@ def name_of(completed: str, argument: str) -> str:
 class Completer(Method):
     """A method that suggests values. It gets what was typed so far, and the other arguments it has parameters for."""
 
-    @cached_property
+    @property
     def listed(self) -> bool:
         return True
 

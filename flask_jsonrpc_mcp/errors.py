@@ -38,8 +38,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 MAX_ERROR_TEXT = 1000
 MAX_QUOTED = 200
@@ -56,8 +55,7 @@ def one_line(text: str, limit: int = MAX_ERROR_TEXT) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     """One thing that is wrong with a value, and where: ``path`` is a JSON Pointer, empty for the whole value."""
 
     path: str

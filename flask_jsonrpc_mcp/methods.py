@@ -22,7 +22,7 @@ from .declarations import (
 )
 from .marks import McpTool, mark_of
 from .rate_limits import RateLimits
-from .schema import Params, Shape, compile_output, compile_params
+from .schema import Params, Shape, compile_output, compile_params, mirrored
 from .schema.shape import SchemaSpec
 from .strict_json import to_plain, write
 
@@ -45,12 +45,12 @@ class Method:
     rate_limit: tuple[Any, ...] = ()
     tool: McpTool | None = None
 
-    # Read with every call, so looked up once.
-    @cached_property
+    @property
     def listed(self) -> bool:
         """Whether it is in the list of its kind. A method that is no tool can be called, but is in none."""
         return self.tool is not None
 
+    # Read with every call, so looked up once.
     @cached_property
     def requires(self) -> frozenset[str]:
         return frozenset() if self.tool is None else self.tool.requires
@@ -161,8 +161,9 @@ def make_method(
             max_age=checked_age(options.get("max_age")),
             tool=mark_of(func),
         )
-        # What cannot be spelled must fail now, not when all tools are listed.
-        _ = method.descriptor_json, method.params.mirrored
+        # What cannot be spelled must fail now, not when all tools are listed; and so must a wrong mark of a header.
+        if mirrored.KEYWORD.encode() in method.descriptor_json:
+            _ = method.params.mirrored
     return method
 
 

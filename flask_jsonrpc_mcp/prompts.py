@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .calls import Call, Result
@@ -24,7 +23,7 @@ class Prompt(Method):
 
     title: str | None = None
 
-    @cached_property
+    @property
     def listed(self) -> bool:
         return True
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple
 
 from .content import PromptMessage, messages_of
 from .errors import InvalidParams, RpcError
-from .schema.forms import Form, compile_form
+from .schema.forms import compile_form
 from .strict_json import to_plain, write
 
 ACTIONS = ("accept", "decline", "cancel")
@@ -78,7 +79,6 @@ class Elicited:
         return self.action == "accept"
 
 
-@dataclass(frozen=True)
 class Elicit(Question):
     """Ask the person at the client to fill in a form.
 
@@ -87,52 +87,44 @@ class Elicit(Question):
         because forms are. Without one the person only accepts or declines.
     """
 
-    message: str
-    schema: Any = field(default_factory=dict)
-
     feature = "elicitation"
     method = "elicitation/create"
 
-    def __post_init__(self) -> None:
-        _check_text("message", self.message)
-        object.__setattr__(self, "_form", compile_form(self.schema))
+    def __init__(self, message: str, schema: Any = None) -> None:
+        self.message = _checked_text("message", message)
+        self.schema = {} if schema is None else schema
+        self._form = compile_form(self.schema)
 
     @property
     def params(self) -> dict[str, Any]:
-        form: Form = self._form  # type: ignore[attr-defined]
-        return {"mode": "form", "message": self.message, "requestedSchema": form.shown}
+        return {"mode": "form", "message": self.message, "requestedSchema": self._form.shown}
 
     def read(self, response: Any) -> Elicited:
         answer = _read_action(response)
         if not answer.accepted:
             return answer
-        form: Form = self._form  # type: ignore[attr-defined]
         content = response.get("content")
         content = {} if content is None else content
         if not isinstance(content, Mapping):
             raise UnusableAnswer("content must be an object")
         try:
-            return Elicited(answer.action, form.read(content))
+            return Elicited(answer.action, self._form.read(content))
         except InvalidParams as error:
             raise UnusableAnswer(error.message) from error
 
 
-@dataclass(frozen=True)
 class ElicitUrl(Question):
     """Ask the person at the client to open a page, for what must not pass through the client.
 
     An ``accept`` says that they agreed to, not that they are done there.
     """
 
-    message: str
-    url: str
-
     feature = "elicitation.url"
     method = "elicitation/create"
 
-    def __post_init__(self) -> None:
-        _check_text("message", self.message)
-        _check_text("url", self.url)
+    def __init__(self, message: str, url: str) -> None:
+        self.message = _checked_text("message", message)
+        self.url = _checked_text("url", url)
 
     @property
     def params(self) -> dict[str, Any]:
@@ -156,7 +148,6 @@ class Sampled:
     stop_reason: str | None = None
 
 
-@dataclass(frozen=True)
 class Sample(Question):
     """Ask the client's model.
 
@@ -165,13 +156,20 @@ class Sample(Question):
     :param options: What else MCP knows: ``temperature``, ``stopSequences``, ``modelPreferences``, ``metadata``.
     """
 
-    messages: str | PromptMessage | Sequence[str | PromptMessage]
-    max_tokens: int = 1000
-    system_prompt: str | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-
     feature = "sampling"
     method = "sampling/createMessage"
+
+    def __init__(
+        self,
+        messages: str | PromptMessage | Sequence[str | PromptMessage],
+        max_tokens: int = 1000,
+        system_prompt: str | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.messages = messages
+        self.max_tokens = max_tokens
+        self.system_prompt = system_prompt
+        self.options = {} if options is None else options
 
     @property
     def params(self) -> dict[str, Any]:
@@ -203,7 +201,6 @@ class Root:
     name: str | None = None
 
 
-@dataclass(frozen=True)
 class ListRoots(Question):
     """Ask the client for the folders that its person works in."""
 
@@ -223,8 +220,7 @@ class ListRoots(Question):
         return [Root(root["uri"], name if isinstance(name := root.get("name"), str) else None) for root in listed]
 
 
-@dataclass(frozen=True)
-class Answers:
+class Answers(NamedTuple):
     """What a client has answered so far, by the keys of the questions.
 
     :param given: Each answer, with the digest of its question; ``None`` when nobody can vouch that it was ever put.
@@ -232,7 +228,7 @@ class Answers:
         itself and could do so again.
     """
 
-    given: Mapping[str, tuple[str | None, Any]] = field(default_factory=dict)
+    given: Mapping[str, tuple[str | None, Any]] = MappingProxyType({})
     state: str | None = None
 
     @property
@@ -275,9 +271,10 @@ class InputNeeded(BaseException):
         self.questions = dict(questions)
 
 
-def _check_text(role: str, text: str) -> None:
+def _checked_text(role: str, text: str) -> str:
     if not isinstance(text, str):
         raise TypeError(f"the {role} of a question must be a str, not {type(text).__name__}")
+    return text
 
 
 def _read_action(response: Any) -> Elicited:

@@ -111,14 +111,15 @@ class MethodRegistry(Registry[Method]):
         return self._aliases.get(alias, alias)
 
     def _set(self, method: Method) -> None:
-        if method.tool is not None and method.name in RESERVED_TOOL_NAMES:
+        tool = method.tool
+        if tool is not None and method.name in RESERVED_TOOL_NAMES:
             raise ValueError(
                 f"{spell(method.func)}: a tool cannot be called {method.name!r}, because /mcp/tools/{method.name}"
                 " is a path of its own; give the method another name"
             )
-        if method.confirm is not None:
+        if tool is not None and tool.confirm is not None:
             with naming(method.func):
-                check_placeholders(method.confirm, method.params.schema["properties"])
+                check_placeholders(tool.confirm, method.params.schema["properties"])
         self._add_alias(method)
         super()._set(method)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .access import Caller
@@ -38,7 +37,7 @@ class Resource(Method):
     template: UriTemplate | None = None
     annotations: Mapping[str, Any] = field(default_factory=dict)
 
-    @cached_property
+    @property
     def listed(self) -> bool:
         return True
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from ..errors import InvalidParams
+from ..errors import InvalidParams, Problem
 from .problems import pointer
 
 Load = Callable[[Any], Any]
@@ -57,5 +56,4 @@ def load_at(step: object, load: Load, value: Any) -> Any:
 
 
 def _at(step: object, error: InvalidParams) -> InvalidParams:
-    problems = [dataclasses.replace(problem, path=pointer("", step) + problem.path) for problem in error.problems]
-    return InvalidParams(problems)
+    return InvalidParams([Problem(pointer("", step) + path, message) for path, message in error.problems])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -21,7 +20,7 @@ def compile_output(func: Callable[..., Any], spec: SchemaSpec | None, *, enforce
     :raises TypeError, ValueError: when the declaration cannot be spelled as JSON Schema.
     """
     shape = _declared_shape(func, spec)
-    return shape if shape is None or enforced else replace(shape, enforced=False)
+    return shape if shape is None or enforced else Shape(shape.schema, shape.dump, enforced=False)
 
 
 def _declared_shape(func: Callable[..., Any], spec: SchemaSpec | None) -> Shape | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +25,6 @@ _APPLICATORS = ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "depende
 _OPENNESS = ("additionalProperties", "unevaluatedProperties")
 
 
-@dataclass(frozen=True)
 class Params:
     """What a method takes.
 
@@ -35,19 +33,24 @@ class Params:
     :param reserved: Names that would collide in the call itself, such as the ``self`` of a bound method.
     """
 
-    shape: Shape
-    load: Callable[[Mapping[str, Any]], Any] = dict
-    whole: bool = False
-    reserved: frozenset[str] = field(default_factory=frozenset)
+    def __init__(
+        self,
+        shape: Shape,
+        load: Callable[[Mapping[str, Any]], Any] = dict,
+        *,
+        whole: bool = False,
+        reserved: frozenset[str] = frozenset(),
+    ) -> None:
+        self.shape = shape
+        self.schema = shape.schema
+        self.load = load
+        self.whole = whole
+        self.reserved = reserved
 
     @cached_property
     def mirrored(self) -> tuple[MirroredArgument, ...]:
         """The arguments that HTTP clients repeat in headers."""
         return find_mirrored(self.schema)
-
-    @property
-    def schema(self) -> dict[str, Any]:
-        return self.shape.schema
 
     def bind(self, arguments: Mapping[str, Any] | Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Validate arguments, by name or by position, and make those of the Python call.

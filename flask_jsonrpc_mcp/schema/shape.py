@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -24,7 +23,6 @@ class ResultError(Exception):
     """What a method returned is not what it declared. The caller never sees why; the log does."""
 
 
-@dataclass(frozen=True)
 class Shape:
     """A JSON Schema that is shown and enforced.
 
@@ -32,9 +30,10 @@ class Shape:
     :param enforced: Whether results are validated; otherwise the schema is only shown.
     """
 
-    schema: dict[str, Any]
-    dump: Callable[[Any], Any] = to_plain
-    enforced: bool = True
+    def __init__(self, schema: dict[str, Any], dump: Callable[[Any], Any] = to_plain, *, enforced: bool = True) -> None:
+        self.schema = schema
+        self.dump = dump
+        self.enforced = enforced
 
     # Made when they are first needed: of a thousand methods a process may never run more than a few.
     @cached_property
