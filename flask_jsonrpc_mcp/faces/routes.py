@@ -55,7 +55,8 @@ class Route:
                 fault = ServerFault(new_id())
                 log_unexpected(error, fault.error_id)
                 response = self.spell_error(fault)
-            permit_origin(request, response)
+            if "HTTP_ORIGIN" in request.environ:
+                permit_origin(request, response)
             response.headers.add("X-Content-Type-Options", "nosniff")
             return response
 
