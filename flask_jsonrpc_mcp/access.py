@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +25,8 @@ from .errors import Unauthorized
 
 PermissionsLoader = Callable[[Any], Iterable[str] | None]
 UserLoader = Callable[[str], Any]
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 LOCAL = "local"
 """The scheme of those who need no credentials, because they run the app themselves."""
@@ -182,7 +185,8 @@ def _is_well_formed(auth: HTTPAuth, credentials: Authorization | None) -> bool:
     if credentials is None:
         return False
     if isinstance(auth, HTTPBasicAuth):
-        return bool(credentials.username) and all(_is_text(credentials.get(name)) for name in ("username", "password"))
+        username = credentials.username
+        return bool(username) and _is_text(username) and _is_text(credentials.password)
     if isinstance(auth, HTTPDigestAuth):
         needed = ["username", "realm", "nonce", "uri", "response", "opaque", *(["nc", "cnonce"] if auth.qop else [])]
         return all(_is_text(credentials.get(name), ascii_only=True) for name in needed)
@@ -193,7 +197,7 @@ def _is_text(value: str | None, *, ascii_only: bool = False) -> bool:
     """RFC 7617 allows no control characters; a NUL would break in databases."""
     if value is None or (ascii_only and not value.isascii()):
         return False
-    return not any(ord(character) < 32 or ord(character) == 127 for character in value)
+    return _CONTROL.search(value) is None
 
 
 def _name_of(user: Any, credentials: Authorization) -> str:

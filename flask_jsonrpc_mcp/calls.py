@@ -73,7 +73,8 @@ class Cancellation:
         self.requested = True
 
 
-@dataclass(frozen=True)
+# A fact, but not frozen: to make a frozen one of so many members costs as much as to find and check a method.
+@dataclass
 class Call:
     """One call of a method.
 

@@ -57,7 +57,8 @@ class Dispatcher:
         started = time.perf_counter()
         method: Method | None = None
         try:
-            self._rate_limits.count(call.caller)
+            if self._rate_limits.per_caller:
+                self._rate_limits.count(call.caller)
             method = self._kinds[call.kind].find(call.name, call.caller, listed_only=call.listed_only)
             if call.read_only and not method.read_only:
                 raise VerbNotAllowed(["POST"])

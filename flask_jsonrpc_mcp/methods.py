@@ -79,14 +79,15 @@ class Method:
 
         :raises Exception: of any kind, when it is not what was declared or has no form in JSON.
         """
-        schema = None if self.output is None else self.output.schema
+        output = self.output
+        dump, schema = (to_plain, None) if output is None else (output.dump_result, output.schema)
         shown = as_tool_result(returned)
         if shown is None:
-            return Result(self._dump_value(returned), None, None, schema)
+            return Result(dump(returned), None, None, schema)
         content = blocks_of(shown) or None
         # What declares its output must give it, with content beside it or without.
-        undeclared = self.output is None and shown.value is None and content is not None
-        value = None if undeclared else self._dump_value(shown.value)
+        undeclared = output is None and shown.value is None and content is not None
+        value = None if undeclared else dump(shown.value)
         return Result(value, content, meta_of(shown), schema)
 
     def collect(self, items: list[Any]) -> Any:
@@ -96,9 +97,6 @@ class Method:
         else:
             is_text = bool(items) and all(isinstance(item, str) for item in items)
         return "".join(items) if is_text else items
-
-    def _dump_value(self, value: Any) -> Any:
-        return to_plain(value) if self.output is None else self.output.dump_result(value)
 
     @property
     def descriptor(self) -> dict[str, Any]:

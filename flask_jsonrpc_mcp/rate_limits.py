@@ -29,7 +29,7 @@ class RateLimits:
     def __init__(self, blueprint: str, limiter: Limiter | None, per_caller: str | None) -> None:
         self._blueprint = blueprint
         self._limiter = limiter
-        self._per_caller = self.parse(per_caller)
+        self.per_caller = self.parse(per_caller)
 
     def parse(self, limits: str | None) -> tuple[RateLimitItem, ...]:
         """Read limits such as ``"10/minute; 100/hour"``.
@@ -49,8 +49,7 @@ class RateLimits:
 
         :raises RateLimited: when it is one too many.
         """
-        if self._per_caller:
-            self._hit(self._per_caller, caller, "caller")
+        self._hit(self.per_caller, caller, "caller")
 
     def count_method(self, caller: Caller, kind: str, name: str, limits: tuple[RateLimitItem, ...]) -> None:
         """Count a run of one method by a caller; a prompt may have the name of a tool."""

@@ -27,6 +27,8 @@ MAX_RESULT_DEPTH = 128
 # More than any float has, and few enough to spell 1E+999999 nowhere.
 MAX_DECIMAL_DIGITS = 400
 
+# What JSON takes for space; Python would strip more.
+_SPACE = " \t\n\r"
 # A string literal, also one that never ends: a closed pattern would be tried again at every later quote.
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
 _BRACKETS = re.compile(r"[\[\]{}]")
@@ -42,7 +44,10 @@ def read(text: bytes | str, *, max_depth: int = MAX_DEPTH) -> Any:
             text = text.decode("utf-8")
         if text.count("[") + text.count("{") > max_depth and _depth(text) > max_depth:
             raise ParseError()
-        value = _DECODER.decode(text)
+        text = text.strip(_SPACE)
+        value, end = _DECODER.raw_decode(text)
+        if end != len(text):
+            raise ParseError()
         if "\\u" in text:
             # Half a surrogate pair is a str in Python but no text: it would break logs, databases and the reply.
             json.dumps(value, ensure_ascii=False).encode("utf-8")

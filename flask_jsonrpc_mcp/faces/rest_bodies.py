@@ -6,9 +6,18 @@ from collections.abc import Mapping
 from typing import Any
 
 import marshmallow
-from marshmallow import fields, validate
+from marshmallow import fields
 
 from ..errors import MissingParameter
+
+
+class _Name(fields.Raw):
+    """The name of a tool."""
+
+    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
+        if not isinstance(value, str) or not value:
+            raise marshmallow.ValidationError("not a name")
+        return value
 
 
 class _Arguments(fields.Raw):
@@ -31,13 +40,13 @@ class ListQuery(marshmallow.Schema):
 class DescribeQuery(marshmallow.Schema):
     """What ``describe`` takes in the query string."""
 
-    name = fields.String(required=True, validate=validate.Length(min=1))
+    name = _Name(required=True)
 
 
 class InvokeBody(marshmallow.Schema):
     """What ``invoke`` takes in its body."""
 
-    name = fields.String(required=True, validate=validate.Length(min=1))
+    name = _Name(required=True)
     arguments = _Arguments(required=True)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from flask import Request, Response
@@ -55,7 +56,8 @@ class Route:
                 fault = ServerFault(new_id())
                 log_unexpected(error, fault.error_id)
                 response = self.spell_error(fault)
-            permit_origin(request, response)
+            if "HTTP_ORIGIN" in request.environ:
+                permit_origin(request, response)
             response.headers.add("X-Content-Type-Options", "nosniff")
             return response
 
@@ -64,7 +66,11 @@ class Route:
     def _answer(self, core: Core, request: Request, variables: Mapping[str, Any]) -> Response:
         try:
             check_browser(request)
-            response = self._serve(core, request.method, variables)
+            serve = self._views.get(request.method) or self._views.get(ANY_VERB)
+            if serve is None:
+                response = self._options(request.method)
+            else:
+                response = serve(core, Caller() if self.open else core.admit(), **variables)
         except RpcError as error:
             response = self.spell_error(error)
         if response.status_code == 401:
@@ -72,18 +78,14 @@ class Route:
             response.headers.extend([("WWW-Authenticate", challenge) for challenge in challenges])
         return response
 
-    def _serve(self, core: Core, method: str, variables: Mapping[str, Any]) -> Response:
-        verb = "GET" if method == "HEAD" else method
-        serve = self.views.get(verb) or self.views.get(ANY_VERB)
-        if serve is not None:
-            return serve(core, Caller() if self.open else core.admit(), **variables)
+    def _options(self, verb: str) -> Response:
+        allowed = sorted([*self._views, "OPTIONS"])
         if verb != "OPTIONS":
-            raise VerbNotAllowed(self._allowed)
+            raise VerbNotAllowed(allowed)
         response = no_content()
-        response.headers["Allow"] = ", ".join(self._allowed)
+        response.headers["Allow"] = ", ".join(allowed)
         return response
 
-    @property
-    def _allowed(self) -> list[str]:
-        verbs = [*self.views, *(["HEAD"] if "GET" in self.views else []), "OPTIONS"]
-        return sorted(verbs)
+    @cached_property
+    def _views(self) -> Mapping[str, View]:
+        return {**self.views, "HEAD": self.views["GET"]} if "GET" in self.views else self.views

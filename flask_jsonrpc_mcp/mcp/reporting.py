@@ -25,16 +25,15 @@ class Reporter:
         meta: Mapping[str, Any],
         log_level: Callable[[], str | None],
     ) -> None:
-        token = meta.get(protocol.PROGRESS_TOKEN)
         self._send = send
         self._version = version
-        self._token = token if is_progress_token(token) else None
+        self._token = meta.get(protocol.PROGRESS_TOKEN)
         self._log_level = log_level
         self._reported = -math.inf
 
     def progress(self, done: float, total: float | None, message: str | None) -> None:
         # The protocol wants each report to be of more than the one before, also when the method has run before.
-        if self._token is None or done <= self._reported:
+        if done <= self._reported or not is_progress_token(self._token):
             return
         self._reported = done
         params: dict[str, Any] = {"progressToken": self._token, "progress": done}

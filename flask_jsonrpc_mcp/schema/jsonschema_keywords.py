@@ -1,13 +1,13 @@
 """The keywords of JSON Schema that we check in our own way, which is that of the specification.
 
-jsonschema reads patterns as Python does, while JSON Schema means those of ECMA-262; and it tells of a missing, unknown
-or forbidden member at the object around it, where only the message would say which one it is.
+jsonschema reads patterns as Python does, while JSON Schema means those of ECMA-262; it tells of a missing, unknown or
+forbidden member at the object around it, where only the message would say which one it is; and it quotes the whole of a
+value that is of a wrong type.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from jsonschema import ValidationError
@@ -16,9 +16,16 @@ from jsonschema.protocols import Validator
 from ..errors import MAX_PROBLEMS
 from .dialect import ecma
 
-Errors = Iterator[ValidationError]
+Errors = Iterable[ValidationError]
 
 _BOOLEAN = object()
+
+
+def _type(validator: Validator, types: str | Sequence[str], instance: Any, schema: Any) -> Errors:
+    for name in (types,) if isinstance(types, str) else types:
+        if validator.is_type(instance, name):
+            return ()
+    return [ValidationError("is of another type")]
 
 
 def _pattern(validator: Validator, pattern: str, instance: Any, schema: Any) -> Errors:
@@ -41,28 +48,28 @@ def _pattern_properties(validator: Validator, patterns: Mapping[str, Any], insta
 
 
 def _additional_properties(validator: Validator, rules: Any, instance: Any, schema: Any) -> Errors:
-    if validator.is_type(instance, "object"):
-        known = schema.get("properties", {})
-        patterns = [ecma(pattern) for pattern in schema.get("patternProperties", ())]
-        others = (
-            name for name in instance if name not in known and not any(pattern.search(name) for pattern in patterns)
-        )
-        for name in itertools.islice(others, MAX_PROBLEMS) if rules is False else others:
-            yield from _member(validator, instance, name, rules)
+    if not validator.is_type(instance, "object"):
+        return ()
+    known = schema.get("properties", ())
+    others = [name for name in instance if name not in known]
+    for pattern in schema.get("patternProperties", ()):
+        others = [name for name in others if not ecma(pattern).search(name)]
+    if rules is False:
+        del others[MAX_PROBLEMS:]
+    return (error for name in others for error in _member(validator, instance, name, rules))
 
 
 def _required(validator: Validator, names: Sequence[str], instance: Any, schema: Any) -> Errors:
-    if validator.is_type(instance, "object"):
-        for name in names:
-            if name not in instance:
-                yield ValidationError("is missing", path=[name])
+    if not validator.is_type(instance, "object"):
+        return ()
+    return [ValidationError("is missing", path=[name]) for name in names if name not in instance]
 
 
 def _member(validator: Any, instance: Any, name: str, rules: Any) -> Errors:
     if rules is False:
-        yield ValidationError("is not allowed", path=[name])
-    else:
-        yield from validator.descend(instance[name], rules, path=name, schema_path=name)
+        return [ValidationError("is not allowed", path=[name])]
+    errors: Errors = validator.descend(instance[name], rules, path=name, schema_path=name)
+    return errors
 
 
 def _unique_items(validator: Validator, unique: bool, instance: Any, schema: Any) -> Errors:
@@ -83,6 +90,7 @@ def _comparable(value: Any) -> Any:
 
 
 KEYWORDS: dict[str, Callable[..., Errors]] = {
+    "type": _type,
     "pattern": _pattern,
     "properties": _properties,
     "patternProperties": _pattern_properties,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from flask import Response as HttpResponse
 
@@ -63,8 +62,7 @@ def _open_exchange(core: Core, caller: Caller) -> _Exchange:
     return _Exchange(core, caller, here, sessions.read(token, caller, here), token)
 
 
-@dataclass(frozen=True)
-class _Exchange:
+class _Exchange(NamedTuple):
     """One HTTP request of a client that has been initialised.
 
     :param token: The id of its session; empty when there are none.
