@@ -12,7 +12,7 @@ import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Generic
+from typing import Generic, NamedTuple
 
 from .access import Caller
 from .errors import InvalidCursor, MethodNotFound, SignInRequired
@@ -23,8 +23,7 @@ MAX_LISTINGS = 256
 _OFFSET = re.compile(rb"[0-9]{1,18}")
 
 
-@dataclass(frozen=True)
-class Page:
+class Page(NamedTuple):
     """A page as it goes over the wire, and its ETag where it is served with one."""
 
     body: bytes

@@ -11,8 +11,7 @@ import functools
 import secrets
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from itsdangerous import BadData, URLSafeTimedSerializer
 
@@ -27,8 +26,7 @@ _SALT = "flask-jsonrpc-mcp.session"
 _WARNED = "jsonrpc_mcp_warned_of_no_secret_key"
 
 
-@dataclass(frozen=True)
-class Agreement:
+class Agreement(NamedTuple):
     """What client and server have agreed on."""
 
     version: str
@@ -72,8 +70,7 @@ def read(token: str, caller: Caller, audience: str) -> Agreement:
     return opened.agreement
 
 
-@dataclass(frozen=True)
-class _Opened:
+class _Opened(NamedTuple):
     """What a token says, and says for ever."""
 
     agreement: Agreement

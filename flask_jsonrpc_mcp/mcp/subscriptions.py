@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..changes import LISTS, Watch, are_announced, is_server_ending
 from ..envelope import Id, Request, notification
@@ -23,8 +22,7 @@ _FILTERS = {f"{topic}ListChanged": topic for topic in LISTS}
 _UPDATES = "resourceSubscriptions"
 
 
-@dataclass(frozen=True)
-class Subscription:
+class Subscription(NamedTuple):
     """What a client listens to.
 
     :param topics: The names of lists, and the URIs of resources.

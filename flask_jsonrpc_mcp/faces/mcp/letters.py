@@ -11,8 +11,7 @@ import secrets
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from itsdangerous import BadData
 
@@ -38,8 +37,7 @@ MAX_ANSWER = 1 << 20
 _SALT = "flask-jsonrpc-mcp.question"
 
 
-@dataclass(frozen=True)
-class Letters:
+class Letters(NamedTuple):
     """The letters of one session.
 
     :param token: Its id; empty when there are no sessions, and so no letters.
@@ -112,8 +110,7 @@ class Letters:
         return f"cancelled {self.token} {request_id!r}"
 
 
-@dataclass(frozen=True)
-class SessionLogLevel:
+class SessionLogLevel(NamedTuple):
     """What a session wants to see of the log of methods, kept in the mailbox: sessions have no other memory.
 
     A letter is the level, and when it was left. Anyone may leave some, so they live shorter than sessions, but those
