@@ -19,6 +19,7 @@ from flask_jsonrpc_mcp import McpBlueprint, RpcError, speed
 from flask_jsonrpc_mcp.schema.jsonschema_problems import find_problems
 from flask_jsonrpc_mcp.schema.jsonschema_validator import compile_validator
 from flask_jsonrpc_mcp.schema.likeness import is_read_alike
+from flask_jsonrpc_mcp.schema.quick import check_schema
 from flask_jsonrpc_mcp.schema.shape import Shape
 from flask_jsonrpc_mcp.strict_json import write
 
@@ -136,6 +137,38 @@ def test_any_schema_has_the_same_problems_with_any_value() -> None:
 
     compare()
     assert seen == {(fits, alike) for fits in (True, False) for alike in (True, False)}
+
+
+def refusal_of(schema: dict[str, Any]) -> str | None:
+    try:
+        check_schema(schema)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+BAD_PATTERNS = st.sampled_from(["(", "(a+)+", "[", r"\p{L}", "a{2,1}", "(?<=a+)b"])
+
+
+def test_any_schema_is_refused_with_the_same_words() -> None:
+    seen = set()
+    malformed = schemas_of(SCHEMAS | VALUES) | st.dictionaries(
+        st.sampled_from(
+            ["type", "pattern", "properties", "required", "minLength", "minimum", "items", "$ref", "$defs"]
+        ),
+        VALUES | PATTERNS | BAD_PATTERNS | REFERENCES,
+    )
+
+    @settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(malformed)
+    def compare(schema: dict[str, Any]) -> None:
+        refusal = refusal_of(schema)
+        seen.add(refusal is None)
+        with without_extra():
+            assert refusal_of(schema) == refusal
+
+    compare()
+    assert seen == {True, False}
 
 
 ROW = {

@@ -23,7 +23,7 @@ rpc = McpBlueprint()
 
 @rpc.method("add")
 @mcp_tool
-def add(a: Annotated[int, "The first"], b: int = 2, note: str | None = None) -> dict[str, int]:
+def add(a: Annotated[int, "The first"%(rules)s], b: int = 2, note: str | None = None) -> dict[str, int]:
     return {"sum": a + b}
 
 app = Flask("site")
@@ -39,9 +39,9 @@ def imported(*names):
 EXTRA = ("jsonschema_rs", "orjson")
 
 
-def run(script: str, hidden: tuple[str, ...]) -> object:
+def run(script: str, hidden: tuple[str, ...], rules: str = "") -> object:
     """Run a script after the app above, without some libraries, and read what it printed."""
-    command = [sys.executable, "-c", APP % {"hidden": hidden} + "import json\n" + script]
+    command = [sys.executable, "-c", APP % {"hidden": hidden, "rules": rules} + "import json\n" + script]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     ran = subprocess.run(command, env=env, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
@@ -52,6 +52,11 @@ def run(script: str, hidden: tuple[str, ...]) -> object:
 def test_an_app_of_plain_tools_starts_without_the_libraries_for_schemas(hidden: tuple[str, ...]) -> None:
     script = "print(json.dumps(imported('marshmallow', 'jsonschema', 'jsonschema_rs')))"
     assert run(script, hidden) == []
+
+
+def test_with_the_extra_rules_in_hints_need_neither_of_them() -> None:
+    rules = ', {"minimum": 1, "maximum": 9}'
+    assert run("print(json.dumps(imported('marshmallow', 'jsonschema')))", (), rules) == []
 
 
 def test_commands_and_tools_for_developers_are_not_imported_by_a_server() -> None:

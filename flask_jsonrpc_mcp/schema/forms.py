@@ -12,8 +12,9 @@ from ..errors import InvalidParams, Problem
 from ..strict_json import to_plain
 from .formats import DECIMAL
 from .hints import HintConverter
-from .late import as_marshmallow, check_schema
+from .late import as_marshmallow
 from .loading import Load, as_it_is
+from .quick import check_schema
 from .records import Member
 from .shape import Shape
 

@@ -29,8 +29,9 @@ from ..errors import InvalidParams, Problem
 from ..strict_json import to_plain
 from . import formats
 from .definitions import Definitions, described, nullable, object_schema
-from .late import check_schema, compile_validator
+from .late import compile_validator
 from .loading import Converted, Load, as_it_is, load_at, load_members, optional
+from .quick import check_schema
 from .records import NO_DEFAULT, Member, dataclass_members, is_typed_dict, qualifier_of, typed_dict_members
 from .shape import Shape
 

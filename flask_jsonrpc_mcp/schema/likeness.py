@@ -29,17 +29,25 @@ _DEFS = "#/$defs/"
 _FOR_READERS = ("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment")
 
 
-def is_read_alike(schema: Mapping[str, Any]) -> bool:
-    """Tell whether jsonschema-rs reads a schema, and all schemas within it, as jsonschema does."""
+def _always(argument: Any) -> bool:
+    return True
+
+
+def is_read_alike(schema: Mapping[str, Any], takes_pattern: Callable[[str], bool] = _always) -> bool:
+    """Tell whether jsonschema-rs reads a valid schema, and all schemas within it, as jsonschema does.
+
+    :param takes_pattern: What every ``pattern`` must pass besides.
+    """
     rules = dict(schema)
-    return rules.pop("$schema", DIALECT) == DIALECT and _Reading(schema).is_alike(rules)
+    return rules.pop("$schema", DIALECT) == DIALECT and _Reading(schema, takes_pattern).is_alike(rules)
 
 
 class _Reading:
     """A walk over one schema."""
 
-    def __init__(self, root: Mapping[str, Any]) -> None:
+    def __init__(self, root: Mapping[str, Any], takes_pattern: Callable[[str], bool]) -> None:
         self._definitions = root.get("$defs", {})
+        self._takes_pattern = takes_pattern
         self._inside: list[str] = []
         self._done: set[str] = set()
 
@@ -59,6 +67,8 @@ class _Reading:
             return all(self.is_alike(inner, depth) for inner in argument.values())
         if keyword == "$ref":
             return self._is_reference_alike(argument, depth)
+        if keyword == "pattern":
+            return self._takes_pattern(argument)
         is_alike = _KEYWORDS.get(keyword)
         return is_alike is not None and is_alike(argument)
 
@@ -75,10 +85,6 @@ class _Reading:
         return True
 
 
-def _always(argument: Any) -> bool:
-    return True
-
-
 def _is_exact(argument: Any) -> bool:
     return type(argument) in (int, float) and abs(argument) < _EXACT
 
@@ -92,7 +98,7 @@ def _is_choice(argument: Any) -> bool:
 
 
 _KEYWORDS: dict[str, Callable[[Any], bool]] = {
-    **dict.fromkeys((*_FOR_READERS, "x-mcp-header", "type", "required", "pattern", "format"), _always),
+    **dict.fromkeys((*_FOR_READERS, "x-mcp-header", "type", "required", "format"), _always),
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_exact),
     **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _is_size),
     "const": _is_choice,

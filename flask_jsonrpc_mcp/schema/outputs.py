@@ -9,7 +9,8 @@ from typing import Any
 from ..content import is_content_hint
 from ..strict_json import to_plain
 from .hints import HintConverter
-from .late import as_marshmallow, check_schema
+from .late import as_marshmallow
+from .quick import check_schema
 from .reading import Function
 from .shape import SchemaSpec, Shape
 

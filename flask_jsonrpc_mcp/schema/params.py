@@ -10,9 +10,10 @@ from ..errors import InvalidParams, Problem
 from ..strict_json import to_plain
 from .fitting import check_fit, check_reserved, reserved_names, takes_any_name, takes_whole
 from .hints import HintConverter
-from .late import as_marshmallow, check_schema, knows_keyword
+from .late import as_marshmallow, knows_keyword
 from .mirrored import MirroredArgument, find_mirrored
 from .problems import pointer, within_bounds
+from .quick import check_schema
 from .reading import Function
 from .records import parameters_as_members
 from .shape import SchemaSpec, Shape

@@ -1,12 +1,13 @@
 """A quick yes: most values fit their schema, and to say so takes less than to list what is wrong.
 
-A check made here may say no to a value that fits; then `problems` finds nothing wrong with it. It never says yes to one
+A check made here may say no to a value that fits; then nothing is found to be wrong with it. It never says yes to one
 that does not fit. With the ``speed`` extra, jsonschema-rs checks the schemas that it reads as jsonschema does, see
-`likeness`; for all others there is `jsonschema_quick`.
+`likeness`; for all others there is `jsonschema_quick`. So it is with schemas themselves, which most often are valid.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
@@ -15,6 +16,7 @@ from . import late
 from .dialect import ecma
 from .formats import has_format
 from .likeness import is_read_alike
+from .patterns import check_pattern
 
 Fits = Callable[[Any], bool]
 """Says yes to a value only if it fits. May raise for what is too deep, too large or of no form in JSON."""
@@ -23,6 +25,33 @@ Fits = Callable[[Any], bool]
 def quick_check(schema: Mapping[str, Any]) -> Fits:
     """Make the quick check of a schema that was checked or generated here."""
     return _by_jsonschema_rs(schema) or late.quick_check(schema)
+
+
+def check_schema(schema: Mapping[str, Any]) -> None:
+    """Check a schema that was not generated here.
+
+    :raises ValueError: when it is not valid, or has a reference that does not lead into itself.
+    """
+    if not _is_surely_valid(schema):
+        late.check_schema(schema)
+
+
+def _is_surely_valid(schema: Mapping[str, Any]) -> bool:
+    jsonschema_rs = speed.jsonschema_rs()
+    return (
+        jsonschema_rs is not None
+        and "$schema" not in schema
+        and jsonschema_rs.meta.is_valid(schema)
+        and is_read_alike(schema, _is_safe_pattern)
+    )
+
+
+def _is_safe_pattern(pattern: str) -> bool:
+    try:
+        check_pattern(ecma(pattern).pattern)
+    except (ValueError, re.error):
+        return False
+    return True
 
 
 def _by_jsonschema_rs(schema: Mapping[str, Any]) -> Fits | None:
