@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import pytest
+from flask import Response, request
 
 from flask_jsonrpc_mcp import McpBlueprint, RpcError
 
@@ -180,6 +182,69 @@ def test_the_apps_own_body_limit_comes_first() -> None:
     site = Site(McpBlueprint(), MAX_CONTENT_LENGTH=100)
     response = site.client.post(INVOKE, data=big(200), content_type="application/json")
     assert error(response)[:2] == (413, "body_too_large")
+
+
+def test_a_limit_that_the_app_sets_for_one_request_holds(adder: Site) -> None:
+    @adder.app.before_request
+    def limit() -> None:
+        request.max_content_length = 100
+
+    assert adder.client.post(INVOKE, data=big(200), content_type="application/json").status_code == 413
+    assert adder.client.post(INVOKE, data=big(10), content_type="application/json").status_code == 200
+
+
+def test_whoever_looks_at_the_request_after_us_finds_its_body(site: Site) -> None:
+    seen = []
+
+    @site.app.after_request
+    def look(response: Response) -> Response:
+        seen.append(request.get_data())
+        return response
+
+    site.tool(lambda: request.get_json()["why"], name="look")
+    body = b'{"name": "look", "arguments": {}, "why": "curious"}'
+    assert site.client.post(INVOKE, data=body, content_type="application/json").get_json() == {"result": "curious"}
+    assert seen == [body]
+
+
+class OnceStream(io.BytesIO):
+    """The stream of a server on which a second read would wait for ever."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        assert self.tell() == 0
+        return super().read(size)
+
+
+def test_what_the_app_has_read_before_us_is_not_read_again(adder: Site) -> None:
+    @adder.app.before_request
+    def look() -> None:
+        request.get_data()
+
+    body = b'{"name": "add", "arguments": {"a": 1}}'
+    response = adder.client.post(
+        INVOKE,
+        content_type="application/json",
+        environ_overrides={"wsgi.input": OnceStream(body), "CONTENT_LENGTH": str(len(body))},
+    )
+    assert response.get_json() == {"result": 2}
+
+
+def test_a_body_that_ends_too_early_is_a_400(adder: Site) -> None:
+    response = adder.client.post(
+        INVOKE,
+        content_type="application/json",
+        environ_overrides={"wsgi.input": io.BytesIO(b'{"name": "add"}'), "CONTENT_LENGTH": "100"},
+    )
+    assert error(response) == (400, "unreadable_body", "The request body could not be read")
+
+
+def test_a_length_that_is_no_number_is_a_400(adder: Site) -> None:
+    response = adder.client.post(
+        INVOKE,
+        content_type="application/json",
+        environ_overrides={"wsgi.input": io.BytesIO(b"{}"), "CONTENT_LENGTH": "²"},
+    )
+    assert response.status_code == 400
 
 
 class BrokenStream:

@@ -57,7 +57,7 @@ def read_json_body(mimetypes: Collection[str] = ("application/json",)) -> Any:
 
 
 def _read_declared(environ: WSGIEnvironment, length: int, limit: int) -> bytes:
-    """Read a body that says how long it is. werkzeug would guard a stream that nobody can read too far."""
+    """Read a body straight from the server: as much as was declared, and no more."""
     if length > limit:
         raise BodyTooLarge()
     body: bytes = environ["wsgi.input"].read(length)

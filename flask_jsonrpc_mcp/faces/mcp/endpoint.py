@@ -21,9 +21,8 @@ from .modern import serve_modern
 
 def post(core: Core, caller: Caller) -> HttpResponse:
     payload, headers = read_json_body(), MirroredHeaders()
-    if is_modern(payload, headers):
-        return serve_modern(core, caller, payload, headers)
-    return serve_legacy(core, caller, payload)
+    serve = serve_modern if is_modern(payload, headers) else serve_legacy
+    return serve(core, caller, payload, headers)
 
 
 def spell_error(error: RpcError) -> HttpResponse:

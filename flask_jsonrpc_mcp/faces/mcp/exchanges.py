@@ -6,7 +6,7 @@ from typing import Any
 
 from flask import Response as HttpResponse
 
-from ...current import header, this_request
+from ...current import this_request
 from ...envelope import Response, write_response
 from ...mcp import protocol
 from ...mcp.modern import NAMED
@@ -26,7 +26,7 @@ def respond(reply: Response, error_status: int) -> HttpResponse:
 
 def accepts_events() -> bool:
     """Whether the client reads event streams."""
-    return EVENTS in (header("Accept") or "")
+    return EVENTS in this_request().environ.get("HTTP_ACCEPT", "")
 
 
 def wants_reports(payload: Any) -> bool:

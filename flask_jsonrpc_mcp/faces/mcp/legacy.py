@@ -21,16 +21,16 @@ from ...settings import setting
 from ..responses import json_response, no_content
 from .exchanges import accepts_events, audience, respond, wants_reports
 from .letters import Letters, SessionLogLevel
-from .mirrored_headers import VERSION_HEADER
+from .mirrored_headers import MirroredHeaders
 from .streams import Backlog, event, event_response, stream
 
 SESSION_HEADER = "Mcp-Session-Id"
 
 
-def serve_legacy(core: Core, caller: Caller, payload: Any) -> HttpResponse:
+def serve_legacy(core: Core, caller: Caller, payload: Any, headers: MirroredHeaders) -> HttpResponse:
     if isinstance(payload, dict) and payload.get("method") == legacy.INITIALIZE:
         return _initialize(core, caller, payload)
-    exchange = _open_exchange(core, caller)
+    exchange = _open_exchange(core, caller, headers)
     return exchange.serve_batch(payload) if isinstance(payload, list) else exchange.serve(payload)
 
 
@@ -50,12 +50,12 @@ def _initialize(core: Core, caller: Caller, payload: Any) -> HttpResponse:
     return response
 
 
-def _open_exchange(core: Core, caller: Caller) -> _Exchange:
+def _open_exchange(core: Core, caller: Caller, headers: MirroredHeaders) -> _Exchange:
     """Find out what was agreed on with this client."""
     here = audience()
     if not sessions.are_possible():
-        version = (header(VERSION_HEADER) or protocol.WITH_BATCHES).strip()
-        return _Exchange(core, caller, here, sessions.Agreement(version, frozenset()), "")
+        agreement = sessions.Agreement(headers.version or protocol.WITH_BATCHES, frozenset())
+        return _Exchange(core, caller, here, agreement, "")
     token = header(SESSION_HEADER)
     if token is None:
         raise SessionMissing()
