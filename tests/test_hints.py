@@ -397,6 +397,25 @@ def test_hints_written_as_text_are_resolved() -> None:
     assert Taking(func)(x={"name": "Ada"}) == 3
 
 
+def test_the_same_text_means_what_it_means_in_its_own_module() -> None:
+    def schema_in(kind: type) -> Any:
+        module: dict[str, Any] = {"Thing": kind}
+        exec("def take(thing: 'Thing') -> None: ...", module)  # noqa: S102 (two modules, in short)
+        return Taking(module["take"]).schema["properties"]["thing"]
+
+    assert schema_in(int) == {"type": "integer"}
+    assert schema_in(str) == {"type": "string"}
+
+
+@pytest.mark.parametrize("text", ["int int", "5", "print"])
+def test_text_that_is_no_hint_raises(text: str) -> None:
+    def take(thing: Any) -> None: ...
+
+    take.__annotations__["thing"] = text
+    with pytest.raises((TypeError, SyntaxError)):
+        McpBlueprint().add_method("take", take)
+
+
 def test_type_aliases_are_looked_through() -> None:
     """What ``type Number = int`` makes in Python 3.12 and newer."""
 

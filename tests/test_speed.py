@@ -6,8 +6,8 @@ import datetime
 import enum
 import json
 import sys
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Annotated, Any
 from unittest.mock import patch
 
@@ -19,6 +19,7 @@ from flask_jsonrpc_mcp import McpBlueprint, RpcError, speed
 from flask_jsonrpc_mcp.schema.jsonschema_problems import find_problems
 from flask_jsonrpc_mcp.schema.jsonschema_validator import compile_validator
 from flask_jsonrpc_mcp.schema.likeness import is_read_alike
+from flask_jsonrpc_mcp.schema.outputs import shared_shape
 from flask_jsonrpc_mcp.schema.quick import check_schema
 from flask_jsonrpc_mcp.schema.shape import Shape
 from flask_jsonrpc_mcp.strict_json import write
@@ -28,8 +29,12 @@ from .conftest import Site
 from .test_strict_json import JSON_VALUES
 
 
-def without_extra() -> Any:
-    return patch.multiple(speed, jsonschema_rs=lambda: None, orjson=None)
+@contextmanager
+def without_extra() -> Iterator[None]:
+    shared_shape.cache_clear()  # what was compiled with it
+    with patch.multiple(speed, jsonschema_rs=lambda: None, orjson=None):
+        yield
+    shared_shape.cache_clear()
 
 
 def test_the_extra_is_installed_where_these_tests_run() -> None:

@@ -41,7 +41,7 @@ def _shape_of_return_hint(func: Callable[..., Any]) -> Shape | None:
     try:
         function = Function(func)
         hint = function.hint_of("return")
-        make = _shared_shape if _has_hash(hint) else _shape_of_hint
+        make = shared_shape if _has_hash(hint) else _shape_of_hint
         return make(hint, function.is_generator)
     except TypeError as error:
         raise TypeError(f"the return hint: {error}; change it, or describe the result with output=") from error
@@ -57,7 +57,7 @@ def _shape_of_hint(hint: Any, joined: bool) -> Shape | None:
 
 # Methods that return the same share its shape, and all that is compiled of it. Equal hints can differ in the order of
 # their alternatives, which has no meaning in a schema.
-_shared_shape = lru_cache(maxsize=1024)(_shape_of_hint)
+shared_shape = lru_cache(maxsize=1024)(_shape_of_hint)
 
 
 def _has_hash(hint: Any) -> bool:
