@@ -38,12 +38,12 @@ def check_schema(schema: Mapping[str, Any]) -> None:
 
 def _is_surely_valid(schema: Mapping[str, Any]) -> bool:
     jsonschema_rs = speed.jsonschema_rs()
-    return (
-        jsonschema_rs is not None
-        and "$schema" not in schema
-        and jsonschema_rs.meta.is_valid(schema)
-        and is_read_alike(schema, _is_safe_pattern)
-    )
+    if jsonschema_rs is None or "$schema" in schema:
+        return False
+    try:
+        return jsonschema_rs.meta.is_valid(schema) and is_read_alike(schema, _is_safe_pattern)
+    except ValueError:  # what has no form in JSON, such as half a surrogate pair
+        return False
 
 
 def _is_safe_pattern(pattern: str) -> bool:
