@@ -11,7 +11,6 @@ import binascii
 import re
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Generic, NamedTuple
 
 from .access import Caller
@@ -34,12 +33,12 @@ MakePage = Callable[[tuple[M, ...], str | None], Page]
 """Spells a slice of a list, given the cursor of the next page or ``None`` at the end."""
 
 
-@dataclass(frozen=True)
 class Listing(Generic[M]):
     """What one set of permissions makes visible, in the order in which it was added."""
 
-    methods: tuple[M, ...]
-    _pages: dict[tuple[str, int, int], Page] = field(default_factory=dict)
+    def __init__(self, methods: tuple[M, ...]) -> None:
+        self.methods = methods
+        self._pages: dict[tuple[str, int, int], Page] = {}
 
     def page(self, spelling: str, offset: int, size: int, make: MakePage[M]) -> Page:
         """Return a page, made by ``make(methods, next_cursor)`` unless it was made before in the same spelling."""
@@ -54,13 +53,13 @@ class Listing(Generic[M]):
         return page
 
 
-@dataclass(frozen=True)
 class _Snapshot(Generic[M]):
     """What is remembered of one version of the registry, by the permissions that some method asks for."""
 
-    version: int
-    permissions: frozenset[str]
-    listings: dict[frozenset[str], Listing[M]] = field(default_factory=dict)
+    def __init__(self, version: int, permissions: frozenset[str]) -> None:
+        self.version = version
+        self.permissions = permissions
+        self.listings: dict[frozenset[str], Listing[M]] = {}
 
 
 class Catalogue(Generic[M]):

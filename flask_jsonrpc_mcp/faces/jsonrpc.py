@@ -5,7 +5,6 @@ A GET can be linked to, prefetched and cached, so it runs only what says that it
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 from flask import Response as HttpResponse
@@ -43,18 +42,18 @@ def spell_error(error: RpcError) -> HttpResponse:
     return _spell_failure(Response(None, error=error), error)
 
 
-@dataclass(frozen=True)
 class _Exchange:
     """One HTTP request at one of the two URLs.
 
     :param tool: The tool whose own URL this is, or ``None`` at ``/jsonrpc``.
     """
 
-    core: Core
-    caller: Caller
-    tool: str | None
-    by_get: bool = False
-    refusals: list[RpcError] = field(default_factory=list)
+    def __init__(self, core: Core, caller: Caller, tool: str | None, *, by_get: bool = False) -> None:
+        self.core = core
+        self.caller = caller
+        self.tool = tool
+        self.by_get = by_get
+        self.refusals: list[RpcError] = []
 
     def respond(self, payload: Any) -> HttpResponse:
         if self.tool is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from ..access import Caller
@@ -27,11 +26,11 @@ class LogLevel(Protocol):
     def set(self, level: str) -> None: ...
 
 
-@dataclass
 class KeptLogLevel:
     """A level that is kept here, for as long as a connection or a request lasts."""
 
-    level: str | None = None
+    def __init__(self, level: str | None = None) -> None:
+        self.level = level
 
     def get(self) -> str | None:
         return self.level

@@ -36,7 +36,8 @@ class Function:
     @property
     def is_generator(self) -> bool:
         """Whether a call gives a generator, so that its items arrive one by one."""
-        return inspect.isgeneratorfunction(self._described) or inspect.isasyncgenfunction(self._described)
+        code = getattr(self._described, "__code__", None)
+        return code is not None and bool(code.co_flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR))
 
     def hint_of(self, name: str) -> Any:
         """Evaluate the hint of one parameter, or of ``"return"``; ``Any`` when there is none.
