@@ -97,12 +97,15 @@ def _read(text: str, names: dict[str, Any]) -> Any:
 
 def _has_text(hint: Any) -> bool:
     """Tell whether a hint is text, or has some inside that stands for a class, as ``list["Node"]`` has."""
+    if type(hint) is type:
+        return False
     if isinstance(hint, (str, typing.ForwardRef)):
         return True
-    if type(hint) is type or typing.get_origin(hint) is typing.Literal:
+    origin = typing.get_origin(hint)
+    if origin is None or origin is typing.Literal:
         return False
     inside = typing.get_args(hint)
-    return any(map(_has_text, inside[:1] if typing.get_origin(hint) is typing.Annotated else inside))
+    return any(map(_has_text, inside[:1] if origin is typing.Annotated else inside))
 
 
 @functools.lru_cache(maxsize=1024)
