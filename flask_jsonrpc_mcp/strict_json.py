@@ -19,7 +19,7 @@ from enum import Enum
 from typing import Any, NoReturn
 
 from .errors import ParseError
-from .speed import write_quickly
+from .speed import read_quickly, write_quickly
 
 MAX_DEPTH = 64
 # Deeper than any request may be, shallow enough for every later walk over the value.
@@ -41,6 +41,10 @@ def read(text: bytes | str, *, max_depth: int = MAX_DEPTH) -> Any:
     """
     try:
         if isinstance(text, bytes):
+            if text.count(b"[") + text.count(b"{") <= max_depth:
+                quickly = read_quickly(text)
+                if quickly is not None:
+                    return quickly[0]
             text = text.decode("utf-8")
         if text.count("[") + text.count("{") > max_depth and _depth(text) > max_depth:
             raise ParseError()

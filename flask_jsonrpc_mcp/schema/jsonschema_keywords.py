@@ -54,6 +54,8 @@ def _additional_properties(validator: Validator, rules: Any, instance: Any, sche
     others = [name for name in instance if name not in known]
     for pattern in schema.get("patternProperties", ()):
         others = [name for name in others if not ecma(pattern).search(name)]
+    if not others:
+        return ()
     if rules is False:
         del others[MAX_PROBLEMS:]
     return (error for name in others for error in _member(validator, instance, name, rules))
