@@ -12,7 +12,7 @@ import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from itsdangerous import BadData, URLSafeTimedSerializer
 
@@ -63,17 +63,16 @@ def read(token: str, caller: Caller, audience: str) -> Agreement:
     :raises SessionNotFound: when it was altered, has expired, or is someone else's.
     """
     try:
-        opened = _open(token, signer(_SALT))
+        agreement, owner, issued = _open(token, signer(_SALT))
     except BadData as error:
         raise SessionNotFound() from error
-    age = int(time.time()) - opened.issued
-    if not 0 <= age <= setting("SESSION_MAX_AGE") or opened.owner != (caller.principal, audience):
+    age = int(time.time()) - issued
+    if not 0 <= age <= setting("SESSION_MAX_AGE") or owner != (caller.principal, audience):
         raise SessionNotFound()
-    return opened.agreement
+    return agreement
 
 
-@dataclass(frozen=True)
-class _Opened:
+class _Opened(NamedTuple):
     """What a token says, and says for ever."""
 
     agreement: Agreement

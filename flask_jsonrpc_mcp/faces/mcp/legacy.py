@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from flask import Response as HttpResponse
@@ -82,7 +83,7 @@ class _Exchange(NamedTuple):
             return self._stream(payload)
         logged = Backlog()
         try:
-            reply = answer_one(payload, lambda asked: self._answer(asked, logged.add))
+            reply = answer_one(payload, partial(self._answer, send=logged.add))
         except InputNeeded as needed:
             return self._stream(payload, needed)
         if reply is None:
