@@ -132,15 +132,9 @@ class _Exchange(NamedTuple):
         return legacy.answer(self._session(asked, send, Cancellation()), asked)
 
     def _session(self, asked: Request, send: Send | None, cancellation: Cancellation) -> Session:
+        log_level, send = SessionLogLevel(self.token), send if accepts_events() else None
         return legacy.open_session(
-            self.core,
-            self.caller,
-            self.agreement,
-            asked,
-            audience=self.audience,
-            log_level=SessionLogLevel(self.token),
-            send=send if accepts_events() else None,
-            cancellation=cancellation,
+            self.core, self.caller, self.agreement, asked, self.audience, log_level, cancellation, send
         )
 
     @property
