@@ -9,8 +9,8 @@ bytes that Python's own writer would. They differ on very large and very small f
 raise, and Python's writer has the last word.
 
 It is a generous reader: it keeps the last of two members of one name, and makes floats of integers beyond 64 bits. So
-what it has read counts only if it writes the very bytes of it again, as it does with what most clients send: JSON without
-spaces or needless escapes.
+what it has read counts only if it writes the very bytes of it again, as it does with what most clients send: JSON
+without spaces or needless escapes.
 """
 
 from __future__ import annotations
