@@ -118,28 +118,23 @@ class Authenticator:
             return _anonymous(permissions, bool(self.auths), this_request().remote_addr or "")
         [auth] = addressed
         credentials = auth.get_auth()
-        if not _is_well_formed(auth, credentials):
+        if credentials is None or not _is_well_formed(auth, credentials):
             raise Unauthorized()
         user = auth.authenticate(credentials, auth.get_auth_password(credentials))
         if user is None or user is False:
             raise Unauthorized()
+        username = credentials.username
         # Flask-HTTPAuth asks for the roles of the credentials when there is no user object.
         role_holder = credentials if user is True else user
-        user = credentials.username if user is True else user
+        user = username if user is True else user
         permissions = self._permissions(auth, role_holder if user is None else user, role_holder)
         # Where Flask-HTTPAuth keeps it, so that auth.current_user() works in a method as in a view.
         g.flask_httpauth_user = user
         scheme = auth.scheme.lower()
+        name, identity = (username, username) if username else _named_by(user, credentials.token)
         # The header too: two auth objects may use one scheme.
-        principal = f"{(auth.header or 'authorization').lower()}:{scheme}:{_identity_of(user, credentials)}"
-        return Caller(
-            user,
-            _name_of(user, credentials),
-            scheme,
-            permissions,
-            principal=principal,
-            address=this_request().remote_addr or "",
-        )
+        principal = f"{(auth.header or 'authorization').lower()}:{scheme}:{identity}"
+        return Caller(user, name, scheme, permissions, False, principal, this_request().remote_addr or "")
 
     def identify_by_name(self, name: str) -> Caller | None:
         """Be a user without their credentials, as whoever runs the app may; ``None`` when there is no such user."""
@@ -180,10 +175,8 @@ def _is_addressed(auth: HTTPAuth) -> bool:
     return scheme == auth.scheme.lower() or (scheme == "basic" and isinstance(auth, HTTPBasicAuth))
 
 
-def _is_well_formed(auth: HTTPAuth, credentials: Authorization | None) -> bool:
+def _is_well_formed(auth: HTTPAuth, credentials: Authorization) -> bool:
     """Tell whether these can be credentials at all, so that callbacks are only asked about real ones."""
-    if credentials is None:
-        return False
     if isinstance(auth, HTTPBasicAuth):
         username = credentials.username
         return bool(username) and _is_text(username) and _is_text(credentials.password)
@@ -200,20 +193,15 @@ def _is_text(value: str | None, *, ascii_only: bool = False) -> bool:
     return _CONTROL.search(value) is None
 
 
-def _name_of(user: Any, credentials: Authorization) -> str:
-    """The name to log: never the token itself, which an app may take for the user."""
-    if credentials.username:
-        return str(credentials.username)
-    named = _attribute_of(user, "username", "name", "id")
-    return "token" if named is None or named == credentials.token else named
+def _named_by(user: Any, token: str | None) -> tuple[str, str]:
+    """How to log a user who came with a token, and what tells them from all others.
 
-
-def _identity_of(user: Any, credentials: Authorization) -> str:
-    """What tells this user from all others. Where the user object does not say, the token itself does."""
-    named = credentials.username or _attribute_of(user, "id", "username")
-    if named and named != credentials.token:
-        return named
-    return "sha256:" + hashlib.sha256(str(credentials.token).encode()).hexdigest()
+    Never the token itself, which an app may take for the user; where the user object says nothing, its digest.
+    """
+    name, identity = _attribute_of(user, "username", "name", "id"), _attribute_of(user, "id", "username")
+    if not identity or identity == token:
+        identity = "sha256:" + hashlib.sha256(str(token).encode()).hexdigest()
+    return "token" if name is None or name == token else name, identity
 
 
 def _attribute_of(user: Any, *names: str) -> str | None:

@@ -111,7 +111,7 @@ def write_response(response: Response, *, omit_null_id: bool = False) -> bytes:
     if isinstance(response.result, Prepared):
         return b'{"jsonrpc":"2.0","result":' + response.result.body + b',"id":' + write(response.id) + b"}"
     spelled = response.to_json()
-    if omit_null_id and response.id is None:
+    if response.id is None and omit_null_id:
         del spelled["id"]
     return write(spelled)
 

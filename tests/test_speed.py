@@ -16,13 +16,14 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from flask_jsonrpc_mcp import McpBlueprint, RpcError, speed
+from flask_jsonrpc_mcp.errors import ParseError
 from flask_jsonrpc_mcp.schema.jsonschema_problems import find_problems
 from flask_jsonrpc_mcp.schema.jsonschema_validator import compile_validator
 from flask_jsonrpc_mcp.schema.likeness import is_read_alike
 from flask_jsonrpc_mcp.schema.outputs import shared_shape
 from flask_jsonrpc_mcp.schema.quick import check_schema
 from flask_jsonrpc_mcp.schema.shape import Shape
-from flask_jsonrpc_mcp.strict_json import write
+from flask_jsonrpc_mcp.strict_json import read, write
 
 from . import faces
 from .conftest import Site
@@ -386,3 +387,60 @@ def test_a_result_that_breaks_its_schema_is_an_error_unless_told_otherwise(use: 
         assert site.invoke("checked", {}).status_code == 500
         assert site.invoke("unchecked", {}).get_json() == {"result": "text"}
         assert site.describe("unchecked").get_json()["tool"]["outputSchema"] == {"type": "integer"}
+
+
+def reading_of(text: bytes) -> Any:
+    """What comes of a text, with what tells 1 from 1.0 and true."""
+    try:
+        return repr(read(text))
+    except ParseError:
+        return ParseError
+
+
+SPELLINGS = st.sampled_from(
+    [
+        lambda value: json.dumps(value, separators=(",", ":"), ensure_ascii=False),
+        lambda value: json.dumps(value, separators=(",", ":")),
+        lambda value: json.dumps(value),
+        # Each object with its members twice, and each number with other digits.
+        lambda value: json.dumps(value, separators=(",", ":")).replace("{", '{"":0,"":0,').replace(",}", "}"),
+        lambda value: json.dumps(value, separators=(",", ":")).replace("1", "1" * 25),
+        lambda value: json.dumps(value, separators=(",", ":")).replace("0", "0e1"),
+    ]
+)
+
+
+@settings(max_examples=1000, deadline=None)
+@given(JSON_VALUES, SPELLINGS)
+def test_any_text_is_read_alike(value: Any, spell: Callable[[Any], str]) -> None:
+    text = spell(value).encode("utf-8", "surrogatepass")
+    expected = reading_of(text)
+    with without_extra():
+        assert reading_of(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "is_quick"),
+    [
+        (b'{"a":[1,-2.5,true,null,"\xc3\xa9"],"b":{}}', True),
+        (b"18446744073709551615", True),
+        (b"18446744073709551616", False),
+        (b'{"a":1,"a":1}', False),
+        (b'{"a": 1}', False),
+        (b' {"a":1}', False),
+        (b"-0", False),
+        (b"1e999", False),
+        (b"1.10", False),
+        (b'"\\u00e9"', False),
+        (b'"\\ud800"', False),
+        (b'"\xed\xa0\x80"', False),
+        (b"NaN", False),
+        (b"[1]]", False),
+    ],
+)
+def test_only_what_is_written_again_to_the_byte_was_read_quickly(text: bytes, is_quick: bool) -> None:
+    assert (speed.read_quickly(text) is not None) == is_quick
+    expected = reading_of(text)
+    with without_extra():
+        assert speed.read_quickly(text) is None
+        assert reading_of(text) == expected

@@ -57,10 +57,10 @@ class AppServer:
                 session.caller,
                 exchange.agreement,
                 exchange.request,
-                audience=AUDIENCE,
-                log_level=self._log_level,
-                send=partial(_send, exchange),
-                cancellation=cancellation,
+                AUDIENCE,
+                self._log_level,
+                cancellation,
+                partial(_send, exchange),
             )
             return legacy.answer_asking(opened, exchange.request, partial(_ask, exchange, opened.version))
 

@@ -59,11 +59,10 @@ def open_session(
     caller: Caller,
     agreement: Agreement,
     request: Request,
-    *,
     audience: str,
     log_level: LogLevel,
-    send: Send | None,
     cancellation: Cancellation,
+    send: Send | None,
 ) -> Session:
     """Put together one request's view of a client that has been initialised.
 

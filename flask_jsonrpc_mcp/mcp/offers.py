@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -47,7 +48,13 @@ def capabilities_of(core: Core, version: str, *, announces_changes: bool = False
 
 def handler_of(core: Core, method: str, methods: Mapping[str, Handler]) -> Handler | None:
     """Find what answers a method; ``None`` when it belongs to a capability that is not declared."""
-    capability = _CAPABILITIES.get(method.partition("/")[0])
-    if capability is not None and capability not in capabilities_of(core, protocol.MODERN):
+    handle = methods.get(method)
+    if handle is None:
         return None
-    return methods.get(method)
+    capability = _capability_of(method)
+    return handle if capability is None or capability in capabilities_of(core, protocol.MODERN) else None
+
+
+@functools.cache
+def _capability_of(method: str) -> str | None:
+    return _CAPABILITIES.get(method.partition("/")[0])

@@ -61,13 +61,13 @@ def read(token: str, caller: Caller, audience: str) -> Agreement:
     :raises SessionNotFound: when it was altered, has expired, or is someone else's.
     """
     try:
-        opened = _open(token, signer(_SALT))
+        agreement, owner, issued = _open(token, signer(_SALT))
     except BadData as error:
         raise SessionNotFound() from error
-    age = int(time.time()) - opened.issued
-    if not 0 <= age <= setting("SESSION_MAX_AGE") or opened.owner != (caller.principal, audience):
+    age = int(time.time()) - issued
+    if not 0 <= age <= setting("SESSION_MAX_AGE") or owner != (caller.principal, audience):
         raise SessionNotFound()
-    return opened.agreement
+    return agreement
 
 
 class _Opened(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from flask import Response as HttpResponse
@@ -82,7 +83,7 @@ class _Exchange(NamedTuple):
             return self._stream(payload)
         logged = Backlog()
         try:
-            reply = answer_one(payload, lambda asked: self._answer(asked, logged.add))
+            reply = answer_one(payload, partial(self._answer, send=logged.add))
         except InputNeeded as needed:
             return self._stream(payload, needed)
         if reply is None:
@@ -131,15 +132,9 @@ class _Exchange(NamedTuple):
         return legacy.answer(self._session(asked, send, Cancellation()), asked)
 
     def _session(self, asked: Request, send: Send | None, cancellation: Cancellation) -> Session:
+        log_level, send = SessionLogLevel(self.token), send if accepts_events() else None
         return legacy.open_session(
-            self.core,
-            self.caller,
-            self.agreement,
-            asked,
-            audience=self.audience,
-            log_level=SessionLogLevel(self.token),
-            send=send if accepts_events() else None,
-            cancellation=cancellation,
+            self.core, self.caller, self.agreement, asked, self.audience, log_level, cancellation, send
         )
 
     @property
