@@ -120,7 +120,7 @@ class Authenticator:
         credentials = auth.get_auth()
         if credentials is None or not _is_well_formed(auth, credentials):
             raise Unauthorized()
-        user = auth.authenticate(credentials, auth.get_auth_password(credentials))
+        user = auth.authenticate(credentials, _stored_password(auth, credentials))
         if user is None or user is False:
             raise Unauthorized()
         username = credentials.username
@@ -173,6 +173,13 @@ def _is_addressed(auth: HTTPAuth) -> bool:
     scheme = (header("Authorization") or "").strip().partition(" ")[0].lower()
     # A custom scheme on a Basic auth keeps browsers from asking; clients go on sending "Basic".
     return scheme == auth.scheme.lower() or (scheme == "basic" and isinstance(auth, HTTPBasicAuth))
+
+
+def _stored_password(auth: HTTPAuth, credentials: Authorization) -> Any:
+    """Find what the password is compared with, unless a callback of the app does all of that."""
+    if isinstance(auth, HTTPBasicAuth) and auth.verify_password_callback is not None:
+        return None
+    return auth.get_auth_password(credentials)
 
 
 def _is_well_formed(auth: HTTPAuth, credentials: Authorization) -> bool:

@@ -40,13 +40,15 @@ def read(text: bytes | str, *, max_depth: int = MAX_DEPTH) -> Any:
     :raises ParseError: for anything that is not strict JSON in UTF-8, or is nested deeper than ``max_depth``.
     """
     try:
-        if isinstance(text, bytes):
-            if text.count(b"[") + text.count(b"{") <= max_depth:
-                quickly = read_quickly(text)
-                if quickly is not None:
-                    return quickly[0]
+        if isinstance(text, str):
+            is_shallow = text.count("[") + text.count("{") <= max_depth
+        else:
+            is_shallow = text.count(b"[") + text.count(b"{") <= max_depth
+            quickly = read_quickly(text) if is_shallow else None
+            if quickly is not None:
+                return quickly[0]
             text = text.decode("utf-8")
-        if text.count("[") + text.count("{") > max_depth and _depth(text) > max_depth:
+        if not is_shallow and _depth(text) > max_depth:
             raise ParseError()
         text = text.strip(_SPACE)
         value, end = _DECODER.raw_decode(text)

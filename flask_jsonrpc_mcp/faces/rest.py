@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from flask import Response
@@ -24,7 +25,7 @@ FACE = "rest"
 
 def list_tools(core: Core, caller: Caller) -> Response:
     core.require_discovery(caller)
-    query = _load("list", _first_values())
+    query = _loader()("list", _first_values())
     offset = decode_cursor(query["cursor"]) if "cursor" in query else 0
     page = core.catalogue.listing_for(caller).page(FACE, offset, setting("PAGE_SIZE"), _spell_page)
     return page_response(page, core, caller, setting("LIST_MAX_AGE"))
@@ -32,7 +33,7 @@ def list_tools(core: Core, caller: Caller) -> Response:
 
 def describe_tool(core: Core, caller: Caller) -> Response:
     core.require_discovery(caller)
-    name = _load("describe", _first_values())["name"]
+    name = _loader()("describe", _first_values())["name"]
     tool = core.catalogue.find(name, caller)
     described = {**tool.descriptor, "outputSchema": tool.descriptor.get("outputSchema", {})}
     # Whoever sees a tool has all of its permissions, so they learn nothing that they may not know.
@@ -42,7 +43,7 @@ def describe_tool(core: Core, caller: Caller) -> Response:
 
 
 def invoke_tool(core: Core, caller: Caller) -> Response:
-    body = _load("invoke", read_json_body())
+    body = _loader()("invoke", read_json_body())
     try:
         result = core.dispatcher.invoke(Call(body["name"], body["arguments"], caller, FACE))
     except RpcError as error:
@@ -68,12 +69,13 @@ def _first_values() -> dict[str, str]:
     return {name: values[0] for name, values in read_query().items()}
 
 
-def _load(expected: str, source: Any) -> Mapping[str, Any]:
-    """Read what a request says, see `rest_bodies`."""
+@functools.cache
+def _loader() -> Callable[[str, Any], Mapping[str, Any]]:
+    """What reads requests, see `rest_bodies`."""
     # By the first request, because it needs marshmallow: an app on standard input never gets one, see `schema.late`.
     from .rest_bodies import load
 
-    return load(expected, source)
+    return load
 
 
 def _spell_page(tools: tuple[Method, ...], next_cursor: str | None) -> Page:

@@ -14,21 +14,20 @@ from ..errors import MissingParameter
 class _Name(fields.Raw):
     """The name of a tool."""
 
-    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
+    def _validate(self, value: Any) -> None:
         if not isinstance(value, str) or not value:
             raise marshmallow.ValidationError("not a name")
-        return value
 
 
 class _Arguments(fields.Raw):
     """The arguments of a call by name. PHP clients send an empty list when there are none."""
 
     def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
-        if value == [] and isinstance(value, list):
-            return {}
+        return {} if value == [] and isinstance(value, list) else value
+
+    def _validate(self, value: Any) -> None:
         if not isinstance(value, dict):
             raise marshmallow.ValidationError("not an object")
-        return value
 
 
 class ListQuery(marshmallow.Schema):
