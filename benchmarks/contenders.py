@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +47,11 @@ class Stand:
     @property
     def is_asgi(self) -> bool:
         return self.server == UVICORN
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """The environment of its process. Modules are compiled once, as where they are installed."""
+        return {**os.environ, **dict(self.env), "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": ""}
 
 
 @dataclass(frozen=True)

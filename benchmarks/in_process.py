@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -50,10 +49,9 @@ def calling(contender: Contender, expected: str) -> Iterator[Caller]:
         "initialize": json.dumps(INITIALIZE) if contender.has_sessions else "",
         "expected": expected,
     }
-    env = {**os.environ, **dict(contender.stand.env), "PYTHONPATH": str(ROOT)}
     command = [contender.stand.python, "-m", "benchmarks.one_call", json.dumps(asked)]
     with subprocess.Popen(
-        command, cwd=ROOT, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        command, cwd=ROOT, env=contender.stand.environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         yield Caller(process)
         assert process.stdin is not None

@@ -104,10 +104,13 @@ def start(stand: Stand) -> Started:
         "status = dict(line.split(':', 1) for line in open('/proc/self/status'))\n"
         "print(time.process_time(), int(status['VmRSS'].split()[0]) / 1024)"
     )
-    env = {**os.environ, **dict(stand.env), "PYTHONPATH": str(ROOT)}
-    ran = subprocess.run([stand.python, "-c", script], env=env, capture_output=True, text=True, check=True)
-    seconds, resident = ran.stdout.split()
+    seconds, resident = _run(stand, script).split()
     return Started(float(seconds), float(resident))
+
+
+def _run(stand: Stand, script: str) -> str:
+    command = [stand.python, "-c", script]
+    return subprocess.run(command, env=stand.environ, capture_output=True, text=True, check=True).stdout
 
 
 def _by_size(asked: Asked, expected: str, rounds: int) -> dict[int, float]:
@@ -136,12 +139,7 @@ assert client.get("/mcp/tools/list").status_code == 200
 print((time.process_time() - started) * 1000)
 """
     stand = stand_with(tools)
-    env = {**os.environ, **dict(stand.env), "PYTHONPATH": str(ROOT)}
-    samples = []
-    for _ in range(3):
-        ran = subprocess.run([stand.python, "-c", script], env=env, capture_output=True, text=True, check=True)
-        samples.append(float(ran.stdout))
-    return statistics.median(samples)
+    return statistics.median(float(_run(stand, script)) for _ in range(3))
 
 
 def _sample_site() -> float:

@@ -43,9 +43,8 @@ def serve(stand: Stand, folder: Path, size: Size = Size()) -> Iterator[Server]: 
     folder.mkdir()
     log = folder / "log"
     command = [stand.python, "-m", *_command(stand, folder, port, size)]
-    env = {**os.environ, **dict(stand.env), "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": ""}
     with log.open("wb") as output:
-        process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=output, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(command, cwd=ROOT, env=stand.environ, stdout=output, stderr=subprocess.STDOUT)
     server = Server(process, port, log)
     try:
         server.wait_until_ready()
