@@ -57,7 +57,8 @@ def over_first(measured: Mapping[Key, float]) -> dict[Key, float]:
     """Compare each with who comes first: with what that one takes by the same face, where it was measured."""
     first = next(iter(measured))
     by_face = {face: value for (who, face, _), value in measured.items() if who == first[0]}
-    return {key: value / by_face.get(key[1], measured[first]) for key, value in measured.items()}
+    # REST with a password is REST.
+    return {key: value / by_face.get(key[1].partition(",")[0], measured[first]) for key, value in measured.items()}
 
 
 def spell_key(key: Sequence[str]) -> str:

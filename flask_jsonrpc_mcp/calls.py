@@ -172,7 +172,7 @@ class RunningCall:
 
     def elicit(self, message: str, schema: Any = None, *, key: str | None = None) -> Elicited:
         """Ask the person at the client to fill in a form; see :class:`.Elicit`, and :meth:`ask` for what that means."""
-        return self._ask_one(Elicit(message, {} if schema is None else schema), key)  # type: ignore[no-any-return]
+        return self._ask_one(Elicit(message, schema), key)  # type: ignore[no-any-return]
 
     def elicit_url(self, message: str, url: str, *, key: str | None = None) -> Elicited:
         """Ask the person at the client to open a page; see :class:`.ElicitUrl`."""

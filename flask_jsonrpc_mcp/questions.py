@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 from .content import PromptMessage, messages_of
@@ -61,6 +60,15 @@ class Question:
         :raises UnusableAnswer: when it is none.
         """
         raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Question) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.params})"
 
 
 @dataclass(frozen=True)
@@ -228,7 +236,7 @@ class Answers(NamedTuple):
         itself and could do so again.
     """
 
-    given: Mapping[str, tuple[str | None, Any]] = MappingProxyType({})
+    given: Mapping[str, tuple[str | None, Any]]
     state: str | None = None
 
     @property
@@ -260,7 +268,7 @@ class Answers(NamedTuple):
         return Answers({**self.given, **added})
 
 
-NO_ANSWERS = Answers()
+NO_ANSWERS = Answers({})
 
 
 class InputNeeded(BaseException):

@@ -89,10 +89,10 @@ def setting(name: str) -> Any:
 
 def server_name() -> str:
     """Return the name by which this server goes."""
-    return str(setting("SERVER_NAME"))
+    return str(setting("SERVER_NAME") or this_app().name)
 
 
 def server_info() -> dict[str, str]:
     """Tell MCP clients who answers them."""
     config = this_app().config
-    return {"name": config[PREFIX + "SERVER_NAME"], "version": config[PREFIX + "SERVER_VERSION"]}
+    return {"name": config[PREFIX + "SERVER_NAME"] or server_name(), "version": config[PREFIX + "SERVER_VERSION"]}

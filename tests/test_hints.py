@@ -412,7 +412,7 @@ def test_text_that_is_no_hint_raises(text: str) -> None:
     def take(thing: Any) -> None: ...
 
     take.__annotations__["thing"] = text
-    with pytest.raises((TypeError, SyntaxError)):
+    with pytest.raises(TypeError, match=r"take\(\): parameter 'thing': "):
         McpBlueprint().add_method("take", take)
 
 

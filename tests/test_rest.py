@@ -229,6 +229,23 @@ def test_what_the_app_has_read_before_us_is_not_read_again(adder: Site) -> None:
     assert response.get_json() == {"result": 2}
 
 
+class TricklingStream(io.BytesIO):
+    """A stream that gives less than it is asked for, as raw ones may."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        return super().read(min(size or 0, 10))
+
+
+def test_a_body_that_comes_in_pieces_is_read_to_its_end(adder: Site) -> None:
+    body = b'{"name": "add", "arguments": {"a": 1}}'
+    response = adder.client.post(
+        INVOKE,
+        content_type="application/json",
+        environ_overrides={"wsgi.input": TricklingStream(body), "CONTENT_LENGTH": str(len(body))},
+    )
+    assert response.get_json() == {"result": 2}
+
+
 def test_a_body_that_ends_too_early_is_a_400(adder: Site) -> None:
     response = adder.client.post(
         INVOKE,
@@ -242,9 +259,13 @@ def test_a_length_that_is_no_number_is_a_400(adder: Site) -> None:
     response = adder.client.post(
         INVOKE,
         content_type="application/json",
-        environ_overrides={"wsgi.input": io.BytesIO(b"{}"), "CONTENT_LENGTH": "²"},
+        environ_overrides={
+            "wsgi.input": io.BytesIO(b'{"name": "add", "arguments": {"a": 1}}'),
+            "wsgi.input_terminated": True,
+            "CONTENT_LENGTH": "²",
+        },
     )
-    assert response.status_code == 400
+    assert error(response) == (400, "unreadable_body", "The request body could not be read")
 
 
 class BrokenStream:

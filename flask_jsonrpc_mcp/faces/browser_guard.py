@@ -6,8 +6,6 @@ check of ``Host``. A page of another site sends its ``Origin``, and the browser 
 
 from __future__ import annotations
 
-import functools
-
 from flask import Request, Response
 from werkzeug.sansio.utils import host_is_trusted
 
@@ -15,6 +13,9 @@ from ..current import this_app
 from ..errors import Forbidden
 from ..origins import is_loopback, read_origin
 from ..settings import PREFIX, setting
+
+ORIGIN = "HTTP_ORIGIN"
+"""Where WSGI has the origin of the page that sent a request."""
 
 EXPOSED_HEADERS = ("Mcp-Session-Id", "WWW-Authenticate", "ETag", "Retry-After")
 """What a page's script may read besides the body."""
@@ -26,7 +27,7 @@ def check_browser(request: Request) -> None:
     :raises Forbidden: naming the setting that would let them in.
     """
     _check_host(request)
-    origin = request.environ.get("HTTP_ORIGIN")
+    origin = request.environ.get(ORIGIN)
     if origin is not None and not _is_own_origin(origin, request) and not _is_allowed_origin(origin):
         raise Forbidden(f"Origin not allowed: add it to {PREFIX}ALLOWED_ORIGINS to let its pages in")
 
@@ -36,7 +37,7 @@ def permit_origin(request: Request, response: Response) -> None:
 
     :param request: One that has an ``Origin``.
     """
-    origin = request.environ["HTTP_ORIGIN"]
+    origin = request.environ[ORIGIN]
     if not _is_allowed_origin(origin):
         return
     response.headers["Access-Control-Allow-Origin"] = origin
@@ -66,16 +67,11 @@ def _check_host(request: Request) -> None:
         return
     if "werkzeug.proxy_fix.orig" in request.environ or config["TRUSTED_HOSTS"]:
         return  # the app is told who asks, or Flask has looked already
-    if is_loopback(request.remote_addr or "") and not _names_loopback(request.host):
+    if is_loopback(request.remote_addr or "") and not is_loopback(host_name(request.host)):
         raise Forbidden(
             "Host not allowed: a request from this machine must name it as localhost."
             f" Behind a proxy, use werkzeug's ProxyFix or list the names of the site in {PREFIX}ALLOWED_HOSTS"
         )
-
-
-@functools.lru_cache(maxsize=256)
-def _names_loopback(host: str) -> bool:
-    return is_loopback(host_name(host))
 
 
 def _is_own_origin(origin: str, request: Request) -> bool:

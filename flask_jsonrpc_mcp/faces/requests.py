@@ -60,9 +60,14 @@ def _read_declared(environ: WSGIEnvironment, length: int, limit: int) -> bytes:
     """Read a body straight from the server: as much as was declared, and no more."""
     if length > limit:
         raise BodyTooLarge()
-    body: bytes = environ["wsgi.input"].read(length)
-    if len(body) != length:
-        raise UnreadableBody()  # the client went away
+    stream, parts, missing = environ["wsgi.input"], [], length
+    while missing:
+        part = stream.read(missing)  # which may give less than it was asked for
+        if not part:
+            raise UnreadableBody()  # the client went away
+        parts.append(part)
+        missing -= len(part)
+    body = b"".join(parts)
     environ["wsgi.input"] = BytesIO(body)  # for whoever looks at the request after us
     return body
 

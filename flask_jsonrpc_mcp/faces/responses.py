@@ -17,11 +17,11 @@ from ..strict_json import to_plain, write
 JSON = "application/json"
 
 
-def json_response(value: Any, status: int = 200, *, mimetype: str = JSON) -> Response:
+def json_response(value: Any, status: int = 200) -> Response:
     """Answer with a plain value, or with JSON already spelled, not to be stored by anyone."""
     headers = Headers()
     headers.add("Cache-Control", "no-store")
-    return Response(value if isinstance(value, bytes) else write(value), status, headers, content_type=mimetype)
+    return Response(value if isinstance(value, bytes) else write(value), status, headers, content_type=JSON)
 
 
 def error_response(value: Any, error: RpcError, status: int) -> Response:

@@ -18,7 +18,7 @@ from ..calls import log_unexpected, new_id
 from ..core import Core
 from ..current import this_request
 from ..errors import RpcError, ServerFault, VerbNotAllowed
-from .browser_guard import check_browser, permit_origin
+from .browser_guard import ORIGIN, check_browser, permit_origin
 from .responses import no_content
 
 ANY_VERB = "*"
@@ -56,7 +56,7 @@ class Route:
                 fault = ServerFault(new_id())
                 log_unexpected(error, fault.error_id)
                 response = self.spell_error(fault)
-            if "HTTP_ORIGIN" in request.environ:
+            if ORIGIN in request.environ:
                 permit_origin(request, response)
             response.headers.add("X-Content-Type-Options", "nosniff")
             return response
@@ -68,7 +68,7 @@ class Route:
             check_browser(request)
             serve = self._views.get(request.method) or self._views.get(ANY_VERB)
             if serve is None:
-                response = self._options(request.method)
+                response = self._without_view(request.method)
             else:
                 response = serve(core, Caller() if self.open else core.admit(), **variables)
         except RpcError as error:
@@ -78,7 +78,7 @@ class Route:
             response.headers.extend([("WWW-Authenticate", challenge) for challenge in challenges])
         return response
 
-    def _options(self, verb: str) -> Response:
+    def _without_view(self, verb: str) -> Response:
         allowed = sorted([*self._views, "OPTIONS"])
         if verb != "OPTIONS":
             raise VerbNotAllowed(allowed)

@@ -93,7 +93,7 @@ def answer_by_asking(
     :param ask: Puts questions to the client; returns its responses by key, or the `RpcError` that came of it.
     :param needed: What an earlier run has asked for already.
     """
-    answers = Answers()
+    answers = NO_ANSWERS
     for _ in range(MAX_ROUNDS):
         if needed is not None:
             answers = answers.with_responses(needed.questions, ask(needed.questions))

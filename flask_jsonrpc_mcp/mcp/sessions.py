@@ -35,7 +35,7 @@ class Agreement(NamedTuple):
 
 def are_possible() -> bool:
     """Tell whether the app can sign. Without a key, clients are served without sessions, as the protocol allows."""
-    if this_app().config["SECRET_KEY"]:
+    if this_app().secret_key:
         return True
     if _WARNED not in this_app().extensions:
         this_app().extensions[_WARNED] = True

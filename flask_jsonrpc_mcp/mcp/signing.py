@@ -11,9 +11,9 @@ from ..current import this_app
 
 def signer(salt: str) -> URLSafeTimedSerializer:
     """Find what signs and checks things of one kind."""
-    config = this_app().config
+    app = this_app()
     # The newest key last: it signs, and the others are still believed.
-    return _signer(salt, (*(config.get("SECRET_KEY_FALLBACKS") or ()), config["SECRET_KEY"]))
+    return _signer(salt, (*(app.config.get("SECRET_KEY_FALLBACKS") or ()), app.secret_key))
 
 
 @functools.lru_cache(maxsize=32)

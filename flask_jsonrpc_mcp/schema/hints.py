@@ -23,20 +23,16 @@ from collections.abc import (
 )
 from decimal import Decimal
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from ..errors import InvalidParams, Problem
 from ..strict_json import to_plain
 from . import formats
 from .definitions import Definitions, described, nullable, object_schema
-from .late import compile_validator
 from .loading import Converted, Load, as_it_is, load_at, load_members, optional
 from .quick import check_schema
 from .records import NO_DEFAULT, Member, dataclass_members, is_typed_dict, qualifier_of, typed_dict_members
 from .shape import Shape
-
-if TYPE_CHECKING:
-    from jsonschema.protocols import Validator
 
 ARRAYS = (list, Sequence, MutableSequence, Collection, tuple)
 OBJECTS = (dict, Mapping, MutableMapping)
@@ -182,12 +178,12 @@ class HintConverter:
     def _first_that_fits(self, branches: Sequence[Converted]) -> Load:
         # When the first value is loaded: now a branch may refer to a class that is still being converted.
         @functools.cache
-        def validators() -> list[Validator]:
-            return [compile_validator(self.definitions.attach(branch.schema)) for branch in branches]
+        def shapes() -> list[Shape]:
+            return [Shape(self.definitions.attach(branch.schema)) for branch in branches]
 
         def load(value: Any) -> Any:
-            for branch, validator in zip(branches, validators(), strict=True):
-                if validator.is_valid(value):
+            for branch, shape in zip(branches, shapes(), strict=True):
+                if not shape.problems(value):
                     return value if branch.load is None else branch.load(value)
             return value
 

@@ -1,9 +1,9 @@
 """What jsonschema and marshmallow do for us, imported when it is first asked for.
 
 The two take nearly as long to import as Flask itself, in every worker and for every conversation on standard input.
-An app with type hints needs no marshmallow, and with the ``speed`` extra jsonschema only writes what is wrong with a
-value. So the modules that need them, ``jsonschema_*`` and ``marshmallow_*``, are imported here, inside of functions,
-and nowhere else.
+An app with type hints needs no marshmallow until the REST face reads its first request, and with the ``speed`` extra
+jsonschema is for what is wrong with a value, and for the schemas that `likeness` leaves to it. So the modules that need
+them, ``jsonschema_*`` and ``marshmallow_*``, are imported here, inside of functions.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ from .dialect import DIALECT
 _MAX_DEPTH = 32
 _EXACT = 2**53
 _DEFS = "#/$defs/"
+_PATH = frozenset("/~%")
 _FOR_READERS = ("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment")
 
 
@@ -74,7 +75,10 @@ class _Reading:
 
     def _is_reference_alike(self, reference: str, depth: int) -> bool:
         name = reference.removeprefix(_DEFS)
-        if name == reference or name not in self._definitions or name in self._inside:
+        # What has one of these characters is no name but a path, or escaped.
+        if name == reference or not _PATH.isdisjoint(name):
+            return False
+        if name not in self._definitions or name in self._inside:
             return False
         if name not in self._done:
             self._inside.append(name)

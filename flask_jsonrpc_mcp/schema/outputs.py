@@ -41,8 +41,9 @@ def _shape_of_return_hint(func: Callable[..., Any]) -> Shape | None:
     try:
         function = Function(func)
         hint = function.hint_of("return")
-        make = shared_shape if _has_hash(hint) else _shape_of_hint
-        return make(hint, function.is_generator)
+        if not _has_hash(hint):
+            return _shape_of_hint(hint, function.is_generator)
+        return shared_shape(hint, repr(hint), function.is_generator)
     except TypeError as error:
         raise TypeError(f"the return hint: {error}; change it, or describe the result with output=") from error
 
@@ -55,9 +56,13 @@ def _shape_of_hint(hint: Any, joined: bool) -> Shape | None:
     return Shape(converter.complete(converted.schema)) if converted.schema else None
 
 
-# Methods that return the same share its shape, and all that is compiled of it. Equal hints can differ in the order of
-# their alternatives, which has no meaning in a schema.
-shared_shape = lru_cache(maxsize=1024)(_shape_of_hint)
+@lru_cache(maxsize=1024)
+def shared_shape(hint: Any, spelled: str, joined: bool) -> Shape | None:
+    """Make one shape, and all that is compiled of it, for all methods that return the same.
+
+    :param spelled: The hint as it is written: equal ones can differ in the order of their alternatives.
+    """
+    return _shape_of_hint(hint, joined)
 
 
 def _has_hash(hint: Any) -> bool:

@@ -48,6 +48,7 @@ def _is_surely_valid(schema: Mapping[str, Any]) -> bool:
 
 def _is_safe_pattern(pattern: str) -> bool:
     try:
+        re.compile(pattern)  # as jsonschema does with any
         check_pattern(ecma(pattern).pattern)
     except (ValueError, re.error):
         return False

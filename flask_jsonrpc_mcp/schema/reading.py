@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Function:
-    """A function while a method is made of it: its parameters and its hints, each read once."""
+    """A function while a method is made of it: its parameters, read once, and its hints."""
 
     def __init__(self, func: Callable[..., Any]) -> None:
         self.func = func
@@ -121,6 +121,8 @@ def _evaluating(evaluate: Callable[[], T]) -> T:
         return evaluate()
     except NameError as error:
         raise TypeError(f"the hint {error.name!r} is not a name of its module; define it there") from error
+    except SyntaxError as error:
+        raise TypeError(f"the hint is no hint: {error}") from error
     except TypeError as error:
         if "unhashable" not in str(error):
             raise

@@ -30,12 +30,12 @@ class MirroredHeaders:
         self.version = self._header(VERSION_HEADER)
 
     def check_version(self, version: str) -> None:
-        if self.version is None or self.version != version:
+        if self.version != version:
             raise _mismatch(VERSION_HEADER, self.version, version)
 
     def check_method(self, method: str) -> None:
         header = self._header(METHOD_HEADER)
-        if header is None or header != method:
+        if header != method:
             raise _mismatch(METHOD_HEADER, header, method)
 
     def check_name(self, name: Any) -> None:
