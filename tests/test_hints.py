@@ -407,6 +407,22 @@ def test_the_same_text_means_what_it_means_in_its_own_module() -> None:
     assert schema_in(str) == {"type": "string"}
 
 
+def test_alternatives_are_shown_in_the_order_in_which_each_method_has_them() -> None:
+    """Equal hints share what is made of them; these are equal, and not the same to look at."""
+
+    def one() -> Literal["a", "b"]:
+        return "a"
+
+    def other() -> Literal["b", "a"]:
+        return "a"
+
+    rpc = McpBlueprint()
+    for func in (one, other):
+        rpc.add_method(None, func)
+    shown = [method.descriptor["outputSchema"]["enum"] for method in rpc.core.registry]
+    assert shown == [["a", "b"], ["b", "a"]]
+
+
 @pytest.mark.parametrize("text", ["int int", "5", "print"])
 def test_text_that_is_no_hint_raises(text: str) -> None:
     def take(thing: Any) -> None: ...
