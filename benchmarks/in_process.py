@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import statistics
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -60,8 +59,8 @@ def calling(contender: Contender, expected: str) -> Iterator[Caller]:
 
 def measure(
     contenders: Sequence[Contender], *, rounds: int, calls: int, expected: str = "sum"
-) -> dict[tuple[str, str, str], float]:
-    """Return the median of the microseconds of one call of each."""
+) -> dict[tuple[str, str, str], list[float]]:
+    """Return the microseconds of one call of each, round by round: those of one round belong together."""
     samples: dict[tuple[str, str, str], list[float]] = {contender.key: [] for contender in contenders}
     with ExitStack() as stack:
         callers = {contender.key: stack.enter_context(calling(contender, expected)) for contender in contenders}
@@ -71,4 +70,4 @@ def measure(
         for _ in range(rounds):
             for key, caller in callers.items():
                 samples[key].append(caller.microseconds(calls))
-    return {key: statistics.median(values) for key, values in samples.items()}
+    return samples

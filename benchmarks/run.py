@@ -20,7 +20,7 @@ from benchmarks.contenders import GTHREAD, OURS, OURS_SPEED, PEERS, Contender, S
 from benchmarks.load import Sample
 from benchmarks.scale import Scale
 from benchmarks.servers import prepared, serve
-from benchmarks.table import Key, cpu_table, http_table, median_sample, over_first, spell_key
+from benchmarks.table import Key, Rounds, cpu_table, http_table, median_sample, over_first, spell_key
 from benchmarks.targets import Target
 from tests import faces
 from tests.servers import Server
@@ -61,7 +61,7 @@ def measure_http(everyone: Sequence[Contender], *, rounds: int, seconds: float) 
     return {key: median_sample(found) for key, found in samples.items()}
 
 
-def measure_rows(*, rounds: int) -> dict[Key, float]:
+def measure_rows(*, rounds: int) -> Rounds:
     """The CPU time of a result of a thousand rows, beside its JSON alone."""
     asked = faces.rest("rows", {})
     dumps = Stand("flask", "benchmarks.apps.raw_wsgi:rows", GTHREAD)
@@ -93,7 +93,7 @@ def machine() -> str:
     return f"{cores} cores of {', '.join(models)}, {platform.system()}, Python {platform.python_version()}"
 
 
-def draw(http: Mapping[Key, Sample], cpu: Mapping[Key, float], date: str) -> str:
+def draw(http: Mapping[Key, Sample], cpu: Rounds, date: str) -> str:
     base = next(iter(http.values()))
     rates = [Bar(spell_key(key), sample.rate / base.rate, key[0] in (OURS, OURS_SPEED)) for key, sample in http.items()]
     times = [Bar(spell_key(key[:2]), ratio, key[0] in (OURS, OURS_SPEED)) for key, ratio in over_first(cpu).items()]
@@ -108,8 +108,8 @@ def draw(http: Mapping[Key, Sample], cpu: Mapping[Key, float], date: str) -> str
 
 def spell_results(
     http: Mapping[Key, Sample],
-    cpu: Mapping[Key, float],
-    rows: Mapping[Key, float],
+    cpu: Rounds,
+    rows: Rounds,
     grown: Scale,
     wanted: Sequence[Target],
     *,
@@ -150,14 +150,13 @@ def main() -> None:
     load.wrk()
     http = measure_http(contenders.over_http(), rounds=1 if quick else 5, seconds=1 if quick else 3)
     print(http_table(http), flush=True)
-    cpu = in_process.measure(contenders.in_process(), rounds=3 if quick else 15, calls=100 if quick else 300)
+    cpu = in_process.measure(contenders.in_process(), rounds=9 if quick else 75, calls=40 if quick else 100)
     print(cpu_table(cpu), flush=True)
     rows = measure_rows(rounds=3 if quick else 9)
-    dumps, _, with_speed = rows.values()
     wanted = [
         *targets.targets_in_process(cpu),
         *targets.targets_over_http(http),
-        targets.target_of_rows(with_speed, dumps),
+        targets.target_of_rows(rows),
     ]
     if quick:
         print(targets.spell_targets(wanted))

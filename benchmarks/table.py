@@ -11,6 +11,9 @@ from benchmarks.load import Sample
 Key = tuple[str, str, str]
 """Who, which face, on which server."""
 
+Rounds = Mapping[Key, Sequence[float]]
+"""What was measured of each, round by round."""
+
 
 def median_sample(samples: Sequence[Sample]) -> Sample:
     """Take the median of each number by itself."""
@@ -46,19 +49,27 @@ def http_table(measured: Mapping[Key, Sample]) -> str:
     return spell_table(header, rows)
 
 
-def cpu_table(measured: Mapping[Key, float]) -> str:
+def cpu_table(measured: Rounds) -> str:
     """Spell the CPU time of single calls, beside the first of them."""
     ratios = over_first(measured)
-    rows = [[spell_key(key[:2]), f"{cpu:,.0f}", f"{ratios[key]:.2f}"] for key, cpu in measured.items()]
+    medians = {key: statistics.median(rounds) for key, rounds in measured.items()}
+    rows = [[spell_key(key[:2]), f"{cpu:,.0f}", f"{ratios[key]:.2f}"] for key, cpu in medians.items()]
     return spell_table(["", "CPU µs", "over bare Flask"], rows)
 
 
-def over_first(measured: Mapping[Key, float]) -> dict[Key, float]:
-    """Compare each with who comes first: with what that one takes by the same face, where it was measured."""
+def over_first(measured: Rounds) -> dict[Key, float]:
+    """Compare each with who comes first: with what that one takes by the same face, where it was measured.
+
+    The ratios are those within each round, and their median is taken: a machine that is slow for a while is slow for
+    both.
+    """
     first = next(iter(measured))
-    by_face = {face: value for (who, face, _), value in measured.items() if who == first[0]}
-    # REST with a password is REST.
-    return {key: value / by_face.get(key[1].partition(",")[0], measured[first]) for key, value in measured.items()}
+    by_face = {face: rounds for (who, face, _), rounds in measured.items() if who == first[0]}
+    ratios = {}
+    for key, rounds in measured.items():
+        base = by_face.get(key[1].partition(",")[0], measured[first])  # REST with a password is REST
+        ratios[key] = statistics.median(value / beside for value, beside in zip(rounds, base, strict=True))
+    return ratios
 
 
 def spell_key(key: Sequence[str]) -> str:

@@ -23,7 +23,7 @@ from benchmarks.contenders import (
 )
 from benchmarks.load import Sample
 from benchmarks.scale import Scale
-from benchmarks.table import Key, spell_table
+from benchmarks.table import Key, Rounds, over_first, spell_table
 
 
 @dataclass(frozen=True)
@@ -40,18 +40,15 @@ class Target:
         return self.measured >= self.limit if self.at_least else self.measured <= self.limit
 
 
-def targets_in_process(cpu: Mapping[Key, float]) -> Iterator[Target]:
+def targets_in_process(cpu: Rounds) -> Iterator[Target]:
+    ratios = over_first(cpu)
     for face in (MODERN, LEGACY, REST, JSONRPC):
-        base = cpu[BARE, face, GTHREAD]
         what = f"one call in process over bare Flask, {face}"
         limit = 1.5 if face in (MODERN, LEGACY) else 1.35
-        yield Target(what, cpu[OURS, face, GTHREAD] / base, limit)
-        yield Target(f"{what}, speed", cpu[OURS_SPEED, face, GTHREAD] / base, 1.25)
-    yield Target("REST without sign-in over REST with a password", _signed(cpu), 0.8, at_least=True)
-
-
-def _signed(cpu: Mapping[Key, float]) -> float:
-    return cpu[OURS_SPEED, REST, GTHREAD] / cpu[OURS_SPEED, SIGNED, GTHREAD]
+        yield Target(what, ratios[OURS, face, GTHREAD], limit)
+        yield Target(f"{what}, speed", ratios[OURS_SPEED, face, GTHREAD], 1.25)
+    signed = ratios[OURS_SPEED, REST, GTHREAD] / ratios[OURS_SPEED, SIGNED, GTHREAD]
+    yield Target("REST without sign-in over REST with a password", signed, 0.8, at_least=True)
 
 
 def targets_over_http(http: Mapping[Key, Sample]) -> Iterator[Target]:
@@ -87,8 +84,9 @@ def targets_of_scale(scale: Scale) -> Iterator[Target]:
     yield Target("memory of the sample site, MB", scale.megabytes_sample, 75)
 
 
-def target_of_rows(cpu: float, dumps: float) -> Target:
-    return Target("a result of 1,000 rows over json.dumps of it, speed", cpu / dumps, 3)
+def target_of_rows(rows: Rounds) -> Target:
+    *_, ratio = over_first(rows).values()
+    return Target("a result of 1,000 rows over json.dumps of it, speed", ratio, 3)
 
 
 def spell_targets(targets: Sequence[Target]) -> str:

@@ -13,11 +13,11 @@ import pytest
 from benchmarks import contenders, load, one_call, run, scale, targets
 from benchmarks.apps.raw_wsgi import app as raw_wsgi
 from benchmarks.chart import Bar, Panel, spell_chart
-from benchmarks.contenders import BARE, GTHREAD, MODERN, OURS, OURS_SPEED, SDK
+from benchmarks.contenders import BARE, GTHREAD, MODERN, OURS, OURS_SPEED, REST, SDK, SIGNED, UVICORN
 from benchmarks.in_process import calling
 from benchmarks.load import Sample
 from benchmarks.servers import cpu_seconds, megabytes, processes_of
-from benchmarks.table import cpu_table, http_table, median_sample, spell_table
+from benchmarks.table import cpu_table, http_table, median_sample, over_first, spell_table
 from benchmarks.targets import Target, spell_targets
 
 from .faces import Asked
@@ -88,8 +88,20 @@ def test_ratios_are_those_over_the_first() -> None:
         in (http_table(measured))
     )
     assert "| this package, 2026-07-28 |    250 |            1.25 |" in cpu_table(
-        {key: found.cpu for key, found in measured.items()}
+        {key: [found.cpu] for key, found in measured.items()}
     )
+
+
+def test_each_face_is_compared_round_by_round_with_the_same_face() -> None:
+    """In the second round the machine was slow for all, in the third for one of them."""
+    measured = {
+        (BARE, MODERN, GTHREAD): [100.0, 300.0, 100.0],
+        (BARE, REST, GTHREAD): [50.0, 150.0, 50.0],
+        (OURS, REST, GTHREAD): [60.0, 180.0, 500.0],
+        (OURS, SIGNED, GTHREAD): [75.0, 225.0, 75.0],
+        (SDK, MODERN, UVICORN): [200.0, 600.0, 200.0],
+    }
+    assert list(over_first(measured).values()) == [1.0, 1.0, 1.2, 1.5, 2.0]
 
 
 def test_a_target_is_met_at_its_limit() -> None:
@@ -103,7 +115,7 @@ def test_a_target_is_met_at_its_limit() -> None:
 def test_everything_that_targets_ask_for_is_measured() -> None:
     """Or the full run would fail at its very end."""
     http = {contender.key: sample(1000) for contender in contenders.over_http()}
-    cpu = {contender.key: 100.0 for contender in contenders.in_process()}
+    cpu = {contender.key: [100.0] for contender in contenders.in_process()}
     grown = scale.Scale({"the list": 1.0}, 5, 1, 1.5, 2, 100, 60, "")
     wanted = [*targets.targets_in_process(cpu), *targets.targets_over_http(http), *targets.targets_of_scale(grown)]
     assert len(wanted) == len({target.what for target in wanted}) > 20
