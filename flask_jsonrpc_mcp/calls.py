@@ -132,9 +132,10 @@ class Result(NamedTuple):
 class RunningCall:
     """A call while its method runs; a method finds its own as ``current_call``."""
 
+    _questions = 0
+
     def __init__(self, call: Call) -> None:
         self.call = call
-        self._questions = 0
         self._digests: dict[str, str] = {}
 
     @property

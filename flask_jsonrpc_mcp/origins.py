@@ -25,6 +25,18 @@ def read_origin(text: str) -> Origin | None:
     return url.scheme, url.hostname, port
 
 
+def host_name(host: str) -> str:
+    """Take the port off a host, and the brackets off an address."""
+    name, colon, port = host.rpartition(":")
+    return name.strip("[]") if colon and port.isdigit() else host.strip("[]")
+
+
+@functools.lru_cache(maxsize=256)
+def is_loopback_host(host: str) -> bool:
+    """Tell whether a host, with its port or without, is this machine."""
+    return is_loopback(host_name(host))
+
+
 @functools.lru_cache(maxsize=256)
 def is_loopback(name: str) -> bool:
     """Tell whether a host name or address is this machine."""

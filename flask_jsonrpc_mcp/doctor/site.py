@@ -10,9 +10,8 @@ from typing import Any
 from flask import Flask
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-from ..faces.browser_guard import host_name
 from ..methods import Method
-from ..origins import is_loopback
+from ..origins import host_name, is_loopback
 from ..schema.reading import Function, innermost
 from ..settings import GET_ALL, PREFIX
 from .findings import ERROR, WARNING, AppCheck, BlueprintCheck, Place

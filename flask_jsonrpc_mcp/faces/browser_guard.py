@@ -11,7 +11,7 @@ from werkzeug.sansio.utils import host_is_trusted
 
 from ..current import this_app
 from ..errors import Forbidden
-from ..origins import is_loopback, read_origin
+from ..origins import is_loopback, is_loopback_host, read_origin
 from ..settings import PREFIX, setting
 
 ORIGIN = "HTTP_ORIGIN"
@@ -52,12 +52,6 @@ def permit_origin(request: Request, response: Response) -> None:
             response.headers["Access-Control-Allow-Headers"] = asked
 
 
-def host_name(host: str) -> str:
-    """Take the port off a host, and the brackets off an address."""
-    name, colon, port = host.rpartition(":")
-    return name.strip("[]") if colon and port.isdigit() else host.strip("[]")
-
-
 def _check_host(request: Request) -> None:
     config = this_app().config
     trusted = config[PREFIX + "ALLOWED_HOSTS"]
@@ -67,7 +61,7 @@ def _check_host(request: Request) -> None:
         return
     if "werkzeug.proxy_fix.orig" in request.environ or config["TRUSTED_HOSTS"]:
         return  # the app is told who asks, or Flask has looked already
-    if is_loopback(request.remote_addr or "") and not is_loopback(host_name(request.host)):
+    if is_loopback(request.remote_addr or "") and not is_loopback_host(request.host):
         raise Forbidden(
             "Host not allowed: a request from this machine must name it as localhost."
             f" Behind a proxy, use werkzeug's ProxyFix or list the names of the site in {PREFIX}ALLOWED_HOSTS"

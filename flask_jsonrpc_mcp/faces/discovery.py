@@ -13,10 +13,10 @@ from ..changes import are_announced
 from ..core import Core
 from ..mcp.offers import capabilities_of
 from ..mcp.protocol import MODERN, VERSIONS
+from ..origins import host_name
 from ..settings import server_name, setting
 from ..strict_json import write
 from . import explorer
-from .browser_guard import host_name
 from .responses import json_response, make_page, page_response, spell_error
 from .routes import Route
 from .urls import ENDPOINTS, own_url

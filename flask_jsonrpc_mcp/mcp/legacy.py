@@ -93,15 +93,16 @@ def answer(session: Session, request: Request) -> Any:
 
     :raises InputNeeded: when the client must be asked first.
     """
-    if not request.wants_reply:
+    method, params, _, wants_reply = request
+    if not wants_reply:
         return None
     require_id(request)
-    if not isinstance(request.params, dict):
+    if not isinstance(params, dict):
         raise InvalidRequest("params must be an object")
-    handle = handler_of(session.core, request.method, _METHODS)
+    handle = handler_of(session.core, method, _METHODS)
     if handle is None:
-        raise MethodNotFound(request.method)
-    return handle(session, request.params)
+        raise MethodNotFound(method)
+    return handle(session, params)
 
 
 def _ping(session: Session, params: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,8 @@ class Reporter:
     :param log_level: The least level it wants to see; ``None`` for nothing.
     """
 
+    _reported = -math.inf
+
     def __init__(
         self,
         send: Callable[[dict[str, Any]], None],
@@ -29,7 +31,6 @@ class Reporter:
         self._version = version
         self._token = meta.get(protocol.PROGRESS_TOKEN)
         self._log_level = log_level
-        self._reported = -math.inf
 
     def progress(self, done: float, total: float | None, message: str | None) -> None:
         # The protocol wants each report to be of more than the one before, also when the method has run before.

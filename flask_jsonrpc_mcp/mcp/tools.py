@@ -27,7 +27,9 @@ def call_tool(session: Session, params: Mapping[str, Any]) -> dict[str, Any]:
 
     :raises UnknownTool: when there is none, or none this caller may know of.
     """
-    name, arguments = _known_name(session, params), arguments_in(params)
+    name, arguments = text_in(params, "name"), arguments_in(params)
+    if session.core.registry.has_aliases:
+        name = _known_name(session, name)
     if session.mirror is not None and (mirrored := _mirrored(session, name)):
         session.mirror.check_arguments(mirrored, arguments)
     call = session.call(METHOD, name, arguments)
@@ -53,8 +55,6 @@ def _mirrored(session: Session, name: str) -> tuple[MirroredArgument, ...]:
         return ()
 
 
-def _known_name(session: Session, params: Mapping[str, Any]) -> str:
-    """The name behind what a client calls a tool, which may be its alias."""
-    name = text_in(params, "name")
-    registry = session.core.registry
-    return registry.name_of(name) if registry.has_aliases and setting("TOOL_NAME_STYLE") == NO_DOTS else name
+def _known_name(session: Session, name: str) -> str:
+    """The name behind what a client calls a tool, which in this app may be its alias."""
+    return session.core.registry.name_of(name) if setting("TOOL_NAME_STYLE") == NO_DOTS else name

@@ -8,7 +8,6 @@ still uses its database session. Whoever wants no reports never comes here.
 from __future__ import annotations
 
 import contextvars
-import itertools
 import threading
 import time
 from collections import deque
@@ -93,22 +92,23 @@ COMMENT = b":\n\n"
 class Backlog:
     """Messages that a client has not been sent yet, spelled already. The size of what may be lost is bounded."""
 
+    _added = _size = 0
+
     def __init__(self) -> None:
         self._messages: dict[int, bytes] = {}
         self._droppable: deque[int] = deque()
-        self._numbers = itertools.count()
-        self._size = 0
 
     def __bool__(self) -> bool:
         return bool(self._messages)
 
     def add(self, message: dict[str, Any]) -> None:
         # Spelled here, so that what JSON cannot hold fails in the method that reports it.
-        spelled, number = write(message), next(self._numbers)
-        self._messages[number] = spelled
+        spelled = write(message)
+        self._added += 1
+        self._messages[self._added] = spelled
         if "id" in message:
             return  # a question, whose answer someone waits for
-        self._droppable.append(number)
+        self._droppable.append(self._added)
         self._size += len(spelled)
         while self._size > MAX_BACKLOG and len(self._droppable) > 1:
             self._size -= len(self._messages.pop(self._droppable.popleft()))
