@@ -24,6 +24,9 @@ BARE, RAW, OURS, OURS_SPEED = "bare Flask", "raw WSGI", "this package", "this pa
 SDK, SDK_PLAIN, FASTMCP = "MCP Python SDK, async", "MCP Python SDK, plain function", "FastMCP"
 FLASK_JSONRPC = "Flask-JSONRPC"
 
+SESSION_ID = 95
+"""As many characters as the id of a session has here."""
+
 # The servers that want it are asked for both kinds of answer, as the protocol has it.
 _ACCEPT = {"Accept": "application/json, text/event-stream"}
 
@@ -102,8 +105,11 @@ def ours(server: str, *, speed: bool, faces: tuple[str, ...] = tuple(_FACES)) ->
 
 
 def bare(server: str, face: str = MODERN) -> Contender:
-    """Bare Flask, sent what a face is sent."""
-    return Contender(BARE, face, Stand("flask", "benchmarks.apps.bare_flask:app", server), _FACES[face])
+    """Bare Flask, sent what a face is sent: by an older client also the id of a session."""
+    asked = _FACES[face]
+    if face == LEGACY:
+        asked = Asked(asked.path, asked.payload, {**asked.headers, "Mcp-Session-Id": "x" * SESSION_ID})
+    return Contender(BARE, face, Stand("flask", "benchmarks.apps.bare_flask:app", server), asked)
 
 
 def others() -> list[Contender]:

@@ -87,7 +87,9 @@ def read_request(item: Any) -> Request:
     if not isinstance(item, dict) or item.get("jsonrpc") != VERSION:
         raise InvalidRequest()
     method, params, request_id = item.get("method"), item.get("params", {}), item.get("id")
-    if not isinstance(method, str) or not isinstance(params, (dict, list)) or not _is_id(request_id):
+    if not isinstance(method, str) or not isinstance(params, (dict, list)):
+        raise InvalidRequest()
+    if type(request_id) is not int and not _is_id(request_id):
         raise InvalidRequest()
     return Request(method, params, request_id, "id" in item)
 

@@ -72,14 +72,8 @@ class CachedPasswords:
         return hashlib.sha256(self._key + content).digest()
 
     def _is_known(self, digest: bytes) -> bool:
-        with self._lock:
-            expires = self._known.get(digest)
-            if expires is None:
-                return False
-            if expires <= time.monotonic():
-                del self._known[digest]
-                return False
-            return True
+        expires = self._known.get(digest)
+        return expires is not None and time.monotonic() < expires
 
     def _remember(self, digest: bytes) -> None:
         with self._lock:

@@ -27,7 +27,7 @@ def post(core: Core, caller: Caller) -> HttpResponse:
 
 def spell_error(error: RpcError) -> HttpResponse:
     """Answer what failed before there was a request to answer: in both eras an error without an id."""
-    return respond(Response(None, error=error), error.status)
+    return respond(Response(None, error=error), lambda reply: error.status)
 
 
 def is_modern(payload: Any, headers: MirroredHeaders) -> bool:

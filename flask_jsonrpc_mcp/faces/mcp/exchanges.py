@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from flask import Response as HttpResponse
@@ -16,12 +17,15 @@ from ..responses import error_response, json_response
 EVENTS = "text/event-stream"
 
 
-def respond(reply: Response, error_status: int) -> HttpResponse:
-    """Answer in plain JSON."""
+def respond(reply: Response, status_of: Callable[[Response], int]) -> HttpResponse:
+    """Answer in plain JSON.
+
+    :param status_of: The status of an answer that is an error.
+    """
     body = write_response(reply, omit_null_id=True)
     if reply.error is None:
         return json_response(body)
-    return error_response(body, reply.error, error_status)
+    return error_response(body, reply.error, status_of(reply))
 
 
 def accepts_events() -> bool:

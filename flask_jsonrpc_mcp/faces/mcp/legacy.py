@@ -45,7 +45,7 @@ def _initialize(core: Core, caller: Caller, payload: Any) -> HttpResponse:
         return legacy.welcome(core, agreement)
 
     reply = answer_one(payload, call) or Response(None, error=InvalidRequest("initialize needs an id"))
-    response = respond(reply, _status_of(reply))
+    response = respond(reply, _status_of)
     if reply.error is None and agreement is not None and sessions.are_possible():
         response.headers[SESSION_HEADER] = sessions.mint(agreement, caller, audience())
     return response
@@ -91,7 +91,7 @@ class _Exchange(NamedTuple):
         if logged:
             messages = [*logged.take(), write_response(reply, omit_null_id=True)]
             return event_response(map(event, messages), lambda: None)
-        return respond(reply, _status_of(reply))
+        return respond(reply, _status_of)
 
     def serve_batch(self, payload: list[Any]) -> HttpResponse:
         if self.agreement.version != protocol.WITH_BATCHES or not 0 < len(payload) <= setting("MAX_BATCH"):

@@ -44,8 +44,8 @@ def serve_modern(core: Core, caller: Caller, payload: Any, headers: MirroredHead
             return _listen(reply.result, cancellation)
         except RpcError as error:
             # Not 503: clients take that for the end of the server, and ask it nothing more.
-            return respond(Response(reply.id, error=error), 200)
-    return respond(reply, _status_of(reply))
+            return respond(Response(reply.id, error=error), lambda reply: 200)
+    return respond(reply, _status_of)
 
 
 def _listen(subscription: Subscription, cancellation: Cancellation) -> HttpResponse:

@@ -53,7 +53,7 @@ def stream(
     job = _Job(request_id, work, is_given_up)
     job.wait_for_news(TICK)
     if job.is_over and not job.backlog:
-        return no_content(202) if job.reply is None else respond(job.reply, error_status(job.reply))
+        return no_content(202) if job.reply is None else respond(job.reply, error_status)
     return event_response(job.messages(), job.abandon)
 
 
