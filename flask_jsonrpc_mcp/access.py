@@ -12,8 +12,7 @@ import functools
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from flask import g
@@ -32,8 +31,7 @@ LOCAL = "local"
 """The scheme of those who need no credentials, because they run the app themselves."""
 
 
-@dataclass(frozen=True)
-class Caller:
+class Caller(NamedTuple):
     """Who is calling.
 
     :param user: What the auth object's verify callback returned; ``None`` for an anonymous caller.
@@ -47,7 +45,7 @@ class Caller:
     user: Any = None
     name: str = ""
     scheme: str | None = None
-    permissions: frozenset[str] = field(default_factory=frozenset)
+    permissions: frozenset[str] = frozenset()
     may_sign_in: bool = False
     principal: str = ""
     address: str = ""
@@ -185,8 +183,8 @@ def _stored_password(auth: HTTPAuth, credentials: Authorization) -> Any:
 def _is_well_formed(auth: HTTPAuth, credentials: Authorization) -> bool:
     """Tell whether these can be credentials at all, so that callbacks are only asked about real ones."""
     if isinstance(auth, HTTPBasicAuth):
-        username = credentials.username
-        return bool(username) and _is_text(username) and _is_text(credentials.password)
+        username, password = credentials.get("username"), credentials.get("password")
+        return bool(username) and _is_text(username) and _is_text(password)
     if isinstance(auth, HTTPDigestAuth):
         needed = ["username", "realm", "nonce", "uri", "response", "opaque", *(["nc", "cnonce"] if auth.qop else [])]
         return all(_is_text(credentials.get(name), ascii_only=True) for name in needed)

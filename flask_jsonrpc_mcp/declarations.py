@@ -8,8 +8,7 @@ import inspect
 import re
 import string
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from .strict_json import to_plain
@@ -20,14 +19,18 @@ CLIENT_FEATURES = ("elicitation", "elicitation.url", "roots", "sampling")
 """What an MCP client can do for a method, as its capabilities say; a dot leads to one within another."""
 
 
-@contextmanager
-def naming(func: Callable[..., Any]) -> Iterator[None]:
+class naming:  # noqa: N801 (used as a function)
     """Put the name of the function before what is wrong with it."""
-    try:
-        yield
-    except (TypeError, ValueError) as error:
-        kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(f"{spell(func)}: {error}") from error
+
+    def __init__(self, func: Callable[..., Any]) -> None:
+        self._func = func
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, (TypeError, ValueError)):
+            named = TypeError if isinstance(error, TypeError) else ValueError
+            raise named(f"{spell(self._func)}: {error}") from error
 
 
 def spell(func: Callable[..., Any]) -> str:

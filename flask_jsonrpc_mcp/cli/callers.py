@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
@@ -125,12 +125,12 @@ def _caller(core: Core, user: str | None, as_permissions: str | None, *, anyone:
         caller = _user(core, user)
     elif anyone:
         # There is nothing to sign in with here.
-        caller = replace(core.authenticator.identify(), may_sign_in=False)
+        caller = core.authenticator.identify()._replace(may_sign_in=False)
     if as_permissions is not None:
         wanted = frozenset(filter(None, map(str.strip, as_permissions.split(","))))
         for permission in sorted(wanted - core.permissions):
             click.secho(f"Nothing here needs the permission {permission!r}", fg="yellow", err=True)
-        caller = replace(caller, permissions=wanted)
+        caller = caller._replace(permissions=wanted)
     return caller
 
 

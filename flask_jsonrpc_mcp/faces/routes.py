@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from flask import Request, Response
@@ -27,19 +25,28 @@ View = Callable[..., Response]
 """Called with the core, the caller and the variables of the path."""
 
 
-@dataclass(frozen=True)
 class Route:
     """One path below the blueprint.
 
+    :param views: By HTTP method; that of GET serves HEAD too.
     :param spell_error: How a failure is answered in the vocabulary of this face.
     :param open: Everyone is served, and nobody is asked who they are.
     """
 
-    path: str
-    endpoint: str
-    views: Mapping[str, View]
-    spell_error: Callable[[RpcError], Response]
-    open: bool = False
+    def __init__(
+        self,
+        path: str,
+        endpoint: str,
+        views: Mapping[str, View],
+        spell_error: Callable[[RpcError], Response],
+        *,
+        open: bool = False,
+    ) -> None:
+        self.path = path
+        self.endpoint = endpoint
+        self.views = {**views, "HEAD": views["GET"]} if "GET" in views else views
+        self.spell_error = spell_error
+        self.open = open
 
     def view_for(self, core: Core) -> Callable[..., Response]:
         """Make the function that Flask calls."""
@@ -66,7 +73,7 @@ class Route:
     def _answer(self, core: Core, request: Request, variables: Mapping[str, Any]) -> Response:
         try:
             check_browser(request)
-            serve = self._views.get(request.method) or self._views.get(ANY_VERB)
+            serve = self.views.get(request.method) or self.views.get(ANY_VERB)
             if serve is None:
                 response = self._without_view(request.method)
             else:
@@ -79,13 +86,9 @@ class Route:
         return response
 
     def _without_view(self, verb: str) -> Response:
-        allowed = sorted([*self._views, "OPTIONS"])
+        allowed = sorted([*self.views, "OPTIONS"])
         if verb != "OPTIONS":
             raise VerbNotAllowed(allowed)
         response = no_content()
         response.headers["Allow"] = ", ".join(allowed)
         return response
-
-    @cached_property
-    def _views(self) -> Mapping[str, View]:
-        return {**self.views, "HEAD": self.views["GET"]} if "GET" in self.views else self.views

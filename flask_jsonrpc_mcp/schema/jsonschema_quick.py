@@ -37,12 +37,14 @@ def _quick(strict: type[Validator]) -> type[Validator]:
         self: Any, instance: Any, schema: Any, path: Any = None, schema_path: Any = None, resolver: Any = None
     ) -> Iterator[ValidationError]:
         if resolver is not None or not isinstance(schema, dict) or not _MOVING.isdisjoint(schema):
-            yield from in_full(self, instance, schema, path, schema_path, resolver)
-            return
+            errors: Iterator[ValidationError] = in_full(self, instance, schema, path, schema_path, resolver)
+            return errors
         for keyword, argument in schema.items():
             rule = self.VALIDATORS.get(keyword)
             if rule is not None:
-                yield from rule(self, argument, instance, schema) or ()
+                for error in rule(self, argument, instance, schema) or ():
+                    return iter((error,))
+        return iter(())
 
     quick.descend = descend
     made: type[Validator] = quick
