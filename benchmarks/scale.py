@@ -11,6 +11,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ from tests.mcp_messages import modern_headers, modern_meta
 from tests.servers import gunicorn
 
 SIZES = (10, 1_000, 10_000)
-STARTS, ROUNDS, CALLS = 5, 9, 100
+STARTS, ROUNDS, CALLS = 11, 9, 100
 
 LIST_MODERN = Asked(
     "/mcp",
@@ -62,7 +63,8 @@ def stand_with(tools: int) -> Stand:
 
 
 def measure(*, starts: int = STARTS, rounds: int = ROUNDS) -> Scale:
-    started = measure_starts(starts)
+    all_starts = measure_starts(starts)
+    started = {size: median_start(found) for size, found in all_starts.items()}
     pages = {name: _by_size(asked, "tool-", rounds) for name, asked in (("MCP", LIST_MODERN), ("REST", LIST_REST))}
     calls = _by_size(faces.rest("tool-0", NUMBERS), "sum", rounds)
     first = {size: _first_sight(size) for size in SIZES}
@@ -77,7 +79,9 @@ def measure(*, starts: int = STARTS, rounds: int = ROUNDS) -> Scale:
         page_ratios={f"the list by {name}": by_size[many] / by_size[few] for name, by_size in pages.items()},
         first_sight=first[many],
         call_ratio=calls[many] / calls[few],
-        start_ratio=started[1_000].seconds / started[0].seconds,
+        start_ratio=statistics.median(
+            ours.seconds / beside.seconds for ours, beside in zip(all_starts[1_000], all_starts[0], strict=True)
+        ),
         start_many=started[many].seconds,
         megabytes_many=started[many].megabytes,
         megabytes_sample=_sample_site(),
@@ -85,16 +89,18 @@ def measure(*, starts: int = STARTS, rounds: int = ROUNDS) -> Scale:
     )
 
 
-def measure_starts(times: int) -> dict[int, Started]:
-    """Start bare Flask (as size 0) and each number of tools, in turn; the medians."""
+def measure_starts(times: int) -> dict[int, list[Started]]:
+    """Start bare Flask (as size 0) and each number of tools, in turn, after one start that compiles them."""
+    start(stand_with(SIZES[0]))
     samples: dict[int, list[Started]] = {size: [] for size in (0, *SIZES)}
     for _ in range(times):
         for size, found in samples.items():
             found.append(start(bare(GTHREAD).stand if size == 0 else stand_with(size)))
-    return {
-        size: Started(statistics.median(s.seconds for s in found), statistics.median(s.megabytes for s in found))
-        for size, found in samples.items()
-    }
+    return samples
+
+
+def median_start(found: Sequence[Started]) -> Started:
+    return Started(statistics.median(s.seconds for s in found), statistics.median(s.megabytes for s in found))
 
 
 def start(stand: Stand) -> Started:

@@ -186,6 +186,6 @@ def check_options(kind: str, options: Mapping[str, Any], known: type) -> None:
     :raises TypeError: naming those it has.
     """
     names = known.__annotations__
-    unknown = sorted(set(options) - set(names))
-    if unknown:
-        raise TypeError(f"a {kind} has no option {unknown[0]!r}; it has {', '.join(names)}")
+    if not options.keys() <= names.keys():
+        unknown = min(options.keys() - names.keys())
+        raise TypeError(f"a {kind} has no option {unknown!r}; it has {', '.join(names)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from .hints import is_class_hint, is_object_hint
@@ -89,6 +89,8 @@ def reserved_names(function: Function) -> frozenset[str]:
     return frozenset(reserved)
 
 
-def check_reserved(function: Function, names: Iterable[str]) -> None:
+def check_reserved(function: Function, names: Collection[str]) -> None:
+    if inspect.isfunction(function.func) and "self" not in names:
+        return  # nothing else is taken in the call of a plain function
     for name in reserved_names(function).intersection(names):
         raise TypeError(f"an argument cannot be called {name!r}, which the call itself uses; rename it")
