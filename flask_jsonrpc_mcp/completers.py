@@ -9,6 +9,7 @@ from .calls import Call, Result
 from .declarations import naming, spell
 from .methods import CommonOptions, Method, check_options, common_members
 from .rate_limits import RateLimits
+from .schema import Function
 from .schema.texts import read_texts
 from .strict_json import to_plain
 
@@ -63,7 +64,7 @@ def make_completer(
             known = ", ".join(properties) or "none"
             raise ValueError(f"{spell(completed.func)} has no argument {argument!r}; it has {known}")
         name = name_of(completed.name, argument)
-        members = common_members(func, name, rate_limits, options)
+        members = common_members(Function(func), name, rate_limits, options)
         completer = Completer(name=name, **{**members, "access": completed.access | members["access"]})
         taken = completer.params.schema
         if not taken["properties"]:

@@ -22,7 +22,7 @@ from .declarations import (
 )
 from .marks import McpTool, mark_of
 from .rate_limits import RateLimits
-from .schema import Params, Shape, compile_output, compile_params, mirrored
+from .schema import Function, Params, Shape, compile_output, compile_params, mirrored
 from .schema.shape import SchemaSpec
 from .strict_json import to_plain, write
 
@@ -147,12 +147,12 @@ def make_method(
     """
     with naming(func):
         check_options("method", options, MethodOptions)
-        name = checked_name(func, name)
+        name, function = checked_name(func, name), Function(func)
         method = Method(
             name=name,
-            **common_members(func, name, rate_limits, options),
+            **common_members(function, name, rate_limits, options),
             output=compile_output(
-                func,
+                function,
                 options.get("output"),
                 enforced=checked_flag("validate_output", options.get("validate_output", True)),
             ),
@@ -165,15 +165,14 @@ def make_method(
     return method
 
 
-def common_members(
-    func: Callable[..., Any], name: str, rate_limits: RateLimits, options: CommonOptions
-) -> dict[str, Any]:
+def common_members(function: Function, name: str, rate_limits: RateLimits, options: CommonOptions) -> dict[str, Any]:
     """Read off a function what methods of every kind have."""
+    func = function.func
     check_async(func)
     return {
         "func": func,
         "description": checked_description(func, options.get("description"), name),
-        "params": compile_params(func, options.get("params")),
+        "params": compile_params(function, options.get("params")),
         "access": checked_permissions("access", options.get("access", ())),
         "timeout": checked_timeout(options.get("timeout")),
         "rate_limit": rate_limits.parse(options.get("rate_limit")),

@@ -11,6 +11,7 @@ from .content import messages_of
 from .declarations import checked_name, checked_text, naming
 from .methods import CommonOptions, Method, check_options, common_members
 from .rate_limits import RateLimits
+from .schema import Function
 from .schema.texts import read_texts
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def make_prompt(
         name, title = checked_name(func, name), options.get("title")
         prompt = Prompt(
             name=name,
-            **common_members(func, name, rate_limits, options),
+            **common_members(Function(func), name, rate_limits, options),
             title=None if title is None else checked_text("title", title),
         )
         _ = prompt.descriptor_json

@@ -15,6 +15,7 @@ from .errors import MethodNotFound
 from .methods import CommonOptions, Method, check_options, common_members
 from .rate_limits import RateLimits
 from .registry import Registry
+from .schema import Function
 from .schema.texts import read_texts
 from .strict_json import to_plain, write
 from .uri_templates import UriTemplate, checked_uri, is_template, parse_template
@@ -99,7 +100,7 @@ def make_resource(
         template = parse_template(checked_uri(uri)) if is_template(checked_uri(uri)) else None
         resource = Resource(
             name=uri,
-            **common_members(func, label, rate_limits, options),
+            **common_members(Function(func), label, rate_limits, options),
             label=label,
             title=None if title is None else checked_text("title", title),
             mime_type=None if mime_type is None else checked_text("mime_type", mime_type),

@@ -6,6 +6,7 @@ What can be wrong with them is found once, when a method is added; what checks v
 
 from .outputs import compile_output
 from .params import Params, compile_params
+from .reading import Function
 from .shape import Shape
 
-__all__ = ["Params", "Shape", "compile_output", "compile_params"]
+__all__ = ["Function", "Params", "Shape", "compile_output", "compile_params"]

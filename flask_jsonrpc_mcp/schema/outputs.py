@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -15,18 +15,18 @@ from .reading import Function
 from .shape import SchemaSpec, Shape
 
 
-def compile_output(func: Callable[..., Any], spec: SchemaSpec | None, *, enforced: bool = True) -> Shape | None:
+def compile_output(function: Function, spec: SchemaSpec | None, *, enforced: bool = True) -> Shape | None:
     """Make the shape of what a function gives; ``None`` when nothing is declared.
 
     :raises TypeError, ValueError: when the declaration cannot be spelled as JSON Schema.
     """
-    shape = _declared_shape(func, spec)
+    shape = _declared_shape(function, spec)
     return shape if shape is None or enforced else Shape(shape.schema, shape.dump, enforced=False)
 
 
-def _declared_shape(func: Callable[..., Any], spec: SchemaSpec | None) -> Shape | None:
+def _declared_shape(function: Function, spec: SchemaSpec | None) -> Shape | None:
     if spec is None:
-        return _shape_of_return_hint(func)
+        return _shape_of_return_hint(function)
     declared = as_marshmallow(spec)
     if declared is not None:
         return Shape(declared.to_json_schema(output=True), declared.dump)
@@ -37,9 +37,8 @@ def _declared_shape(func: Callable[..., Any], spec: SchemaSpec | None) -> Shape 
     return Shape(spelled)
 
 
-def _shape_of_return_hint(func: Callable[..., Any]) -> Shape | None:
+def _shape_of_return_hint(function: Function) -> Shape | None:
     try:
-        function = Function(func)
         hint = function.hint_of("return")
         if not _has_hash(hint):
             return _shape_of_hint(hint, function.is_generator)

@@ -91,12 +91,11 @@ class Params:
         return dict(zip(names, values, strict=False))
 
 
-def compile_params(func: Callable[..., Any], spec: SchemaSpec | None) -> Params:
+def compile_params(function: Function, spec: SchemaSpec | None) -> Params:
     """Make the parameters of a function.
 
     :raises TypeError, ValueError: when the declaration and the function do not fit together.
     """
-    function = Function(func)
     if spec is None:
         return _from_hints(function)
     declared = as_marshmallow(spec)

@@ -44,8 +44,12 @@ class Function:
 
         :raises TypeError: when it cannot be evaluated.
         """
-        names = getattr(self._described, "__globals__", {})
-        return _evaluating(lambda: _evaluated(getattr(self._described, "__annotations__", {}).get(name, Any), names))
+        described = self._described
+        try:
+            hint = getattr(described, "__annotations__", {}).get(name, Any)
+            return _evaluated(hint, getattr(described, "__globals__", {}))
+        except (NameError, SyntaxError, TypeError) as error:
+            raise _explained(error) from error
 
 
 def hints_of_class(kind: type) -> dict[str, Any]:
@@ -54,9 +58,9 @@ def hints_of_class(kind: type) -> dict[str, Any]:
     :raises TypeError: when one cannot be evaluated.
     """
     try:
-        return _evaluating(lambda: typing.get_type_hints(kind, include_extras=True))
-    except TypeError as error:
-        raise TypeError(f"{kind.__name__}: {error}") from error
+        return typing.get_type_hints(kind, include_extras=True)
+    except (NameError, SyntaxError, TypeError) as error:
+        raise TypeError(f"{kind.__name__}: {_explained(error)}") from error
 
 
 def innermost(func: Callable[..., Any]) -> Callable[..., Any]:
@@ -113,20 +117,15 @@ def _compiled(text: str) -> types.CodeType:
     return compile(text, "<hint>", "eval")
 
 
-T = typing.TypeVar("T")
-
-
-def _evaluating(evaluate: Callable[[], T]) -> T:
-    try:
-        return evaluate()
-    except NameError as error:
-        raise TypeError(f"the hint {error.name!r} is not a name of its module; define it there") from error
-    except SyntaxError as error:
-        raise TypeError(f"the hint is no hint: {error}") from error
-    except TypeError as error:
-        if "unhashable" not in str(error):
-            raise
-        raise TypeError(
+def _explained(error: Exception) -> TypeError:
+    """Say what is wrong with a hint that cannot be evaluated."""
+    if isinstance(error, NameError):
+        return TypeError(f"the hint {error.name!r} is not a name of its module; define it there")
+    if isinstance(error, SyntaxError):
+        return TypeError(f"the hint is no hint: {error}")
+    if "unhashable" in str(error):
+        return TypeError(
             "this Python cannot put Annotated[..., {...}] into a union;"
             " write the union inside, as in Annotated[int | None, {...}]"
-        ) from error
+        )
+    return TypeError(str(error))
