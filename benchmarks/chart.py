@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-BAR, GAP, LABEL, WIDTH = 18, 6, 410, 420
+BAR, GAP, LABEL, WIDTH = 18, 6, 450, 420
 OURS, OTHERS = "#2f7ebc", "#9aa5b1"
 STYLE = "text{fill:#24292f;font-family:sans-serif}@media(prefers-color-scheme:dark){text{fill:#e6edf3}}"
 
