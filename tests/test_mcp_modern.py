@@ -175,6 +175,11 @@ def test_arguments_that_differ_from_their_headers(
     assert error(regional.call("run", arguments, **headers))[:2] == (400, -32020)
 
 
+def test_arguments_that_are_no_object_are_refused_before_headers_are_compared(regional: ModernClient) -> None:
+    """Our choice: there is nothing in them that a header could repeat."""
+    assert error(regional.call("run", ["eu"], Mcp_Param_Region="eu"))[1] == -32602
+
+
 @pytest.mark.parametrize(
     ("properties", "says"),
     [
