@@ -114,6 +114,24 @@ def test_a_session_belongs_to_its_blueprint() -> None:
     assert statuses == [200, 404]
 
 
+def test_the_key_of_an_app_need_not_be_a_setting() -> None:
+    """Flask's own sessions take it too."""
+
+    class App(Flask):
+        secret_key = "key"
+
+    app = App("site")
+    app.register_blueprint(McpBlueprint())
+    params = {"protocolVersion": LEGACY[0], "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    assert "Mcp-Session-Id" in app.test_client().post("/mcp", json=asking("initialize", params)).headers
+
+
+def test_a_server_without_a_name_has_that_of_its_app(shop: Site) -> None:
+    shop.app.config["JSONRPC_MCP_SERVER_NAME"] = None
+    welcomed = LegacyClient(shop.client).initialize().get_json()["result"]
+    assert welcomed["serverInfo"]["name"] == shop.app.name
+
+
 def test_a_session_outlives_a_change_of_the_key(shop: Site) -> None:
     client = LegacyClient(shop.client)
     client.initialize()

@@ -160,6 +160,21 @@ def refusal_of(schema: dict[str, Any]) -> str | None:
 BAD_PATTERNS = st.sampled_from(["(", "(a+)+", "[", r"\p{L}", "a{2,1}", "(?<=a+)b", "[\\s-\uffff]"])
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        *({"$ref": f"#/$defs/{name}", "$defs": {name: {"type": "string"}}} for name in PATHS if name != "a~b"),
+        {"pattern": "[\\s-\uffff]"},
+    ],
+    ids=str,
+)
+def test_what_jsonschema_refuses_is_refused_with_the_extra_too(schema: dict[str, Any]) -> None:
+    refusal = refusal_of(schema)
+    assert refusal is not None
+    with without_extra():
+        assert refusal_of(schema) == refusal
+
+
 def test_any_schema_is_refused_with_the_same_words() -> None:
     seen = set()
     malformed = schemas_of(SCHEMAS | VALUES) | st.dictionaries(
