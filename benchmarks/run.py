@@ -10,7 +10,7 @@ import datetime
 import platform
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from benchmarks.contenders import GTHREAD, OURS, OURS_SPEED, PEERS, Contender, S
 from benchmarks.load import Sample
 from benchmarks.scale import Scale
 from benchmarks.servers import prepared, serve
-from benchmarks.table import Key, Rounds, cpu_table, http_table, median_sample, over_first, spell_key
+from benchmarks.table import Key, Loads, Rounds, cpu_table, http_table, over_first, rates, ratio, spell_key
 from benchmarks.targets import Target
 from tests import faces
 from tests.servers import Server
@@ -42,8 +42,8 @@ SHOWN = (
 )
 
 
-def measure_http(everyone: Sequence[Contender], *, rounds: int, seconds: float) -> dict[Key, Sample]:
-    """Put the same load on everyone, in turn, round after round; the medians."""
+def measure_http(everyone: Sequence[Contender], *, rounds: int, seconds: float) -> dict[Key, list[Sample]]:
+    """Put the same load on everyone, in turn, round after round."""
     samples: dict[Key, list[Sample]] = {contender.key: [] for contender in everyone}
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
@@ -54,11 +54,13 @@ def measure_http(everyone: Sequence[Contender], *, rounds: int, seconds: float) 
         asked = {contender.key: prepared(contender, servers[contender.stand]) for contender in everyone}
         for contender in everyone:
             load.run(servers[contender.stand], asked[contender.key], folder, seconds=1)
+        # Those that are compared stand next to each other, and so meet the same neighbours on the machine.
+        by_face = sorted(everyone, key=lambda contender: contender.face)
         for _ in range(rounds):
-            for contender in everyone:
+            for contender in by_face:
                 sample = load.run(servers[contender.stand], asked[contender.key], folder, seconds=seconds)
                 samples[contender.key].append(sample)
-    return {key: median_sample(found) for key, found in samples.items()}
+    return samples
 
 
 def measure_rows(*, rounds: int) -> Rounds:
@@ -93,21 +95,25 @@ def machine() -> str:
     return f"{cores} cores of {', '.join(models)}, {platform.system()}, Python {platform.python_version()}"
 
 
-def draw(http: Mapping[Key, Sample], cpu: Rounds, date: str) -> str:
-    base = next(iter(http.values()))
-    rates = [Bar(spell_key(key), sample.rate / base.rate, key[0] in (OURS, OURS_SPEED)) for key, sample in http.items()]
-    times = [Bar(spell_key(key[:2]), ratio, key[0] in (OURS, OURS_SPEED)) for key, ratio in over_first(cpu).items()]
+def draw(http: Loads, cpu: Rounds, date: str) -> str:
+    first = rates(next(iter(http.values())))
+    over_http = [_bar(key, ratio(rates(samples), first)) for key, samples in http.items()]
+    alone = [_bar(key[:2], times) for key, times in over_first(cpu).items()]
     return spell_chart(
         [
-            Panel("Requests per second over HTTP, bare Flask = 1 (longer is better)", rates),
-            Panel("CPU time of one call in process, bare Flask = 1 (shorter is better)", times),
+            Panel("Requests per second over HTTP, bare Flask = 1 (longer is better)", over_http),
+            Panel("CPU time of one call in process, bare Flask = 1 (shorter is better)", alone),
         ],
         f"One worker, {load.CONNECTIONS} connections, medians of interleaved rounds, {date}. Red line: bare Flask.",
     )
 
 
+def _bar(key: Sequence[str], length: float) -> Bar:
+    return Bar(spell_key(key), length, key[0] in (OURS, OURS_SPEED))
+
+
 def spell_results(
-    http: Mapping[Key, Sample],
+    http: Loads,
     cpu: Rounds,
     rows: Rounds,
     grown: Scale,
@@ -148,7 +154,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds, and no files")
     quick = parser.parse_args().quick
     load.wrk()
-    http = measure_http(contenders.over_http(), rounds=1 if quick else 5, seconds=1 if quick else 3)
+    http = measure_http(contenders.over_http(), rounds=1 if quick else 15, seconds=1)
     print(http_table(http), flush=True)
     cpu = in_process.measure(contenders.in_process(), rounds=9 if quick else 75, calls=40 if quick else 100)
     print(cpu_table(cpu), flush=True)

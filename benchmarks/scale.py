@@ -12,21 +12,20 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks import in_process
 from benchmarks.contenders import GTHREAD, NUMBERS, ROOT, Contender, Stand, bare
-from benchmarks.in_process import calling
 from benchmarks.servers import megabytes
-from benchmarks.table import spell_table
+from benchmarks.table import ratio, spell_table
 from tests import faces
 from tests.faces import Asked
 from tests.mcp_messages import modern_headers, modern_meta
 from tests.servers import gunicorn
 
 SIZES = (10, 1_000, 10_000)
-STARTS, ROUNDS, CALLS = 11, 9, 100
+STARTS, ROUNDS, CALLS = 21, 25, 100
 
 LIST_MODERN = Asked(
     "/mcp",
@@ -73,15 +72,13 @@ def measure(*, starts: int = STARTS, rounds: int = ROUNDS) -> Scale:
     rows = [["bare Flask", f"{started[0].seconds:.2f}", f"{started[0].megabytes:.0f}", "", "", "", ""]]
     for size in SIZES:
         numbers = [f"{started[size].seconds:.2f}", f"{started[size].megabytes:.0f}"]
-        numbers += [f"{pages[name][size]:,.0f}" for name in ("MCP", "REST")]
-        rows.append([f"{size:,}", *numbers, f"{first[size]:.1f}", f"{calls[size]:,.0f}"])
+        numbers += [f"{statistics.median(pages[name][size]):,.0f}" for name in ("MCP", "REST")]
+        rows.append([f"{size:,}", *numbers, f"{first[size]:.1f}", f"{statistics.median(calls[size]):,.0f}"])
     return Scale(
-        page_ratios={f"the list by {name}": by_size[many] / by_size[few] for name, by_size in pages.items()},
+        page_ratios={f"the list by {name}": ratio(by_size[many], by_size[few]) for name, by_size in pages.items()},
         first_sight=first[many],
-        call_ratio=calls[many] / calls[few],
-        start_ratio=statistics.median(
-            ours.seconds / beside.seconds for ours, beside in zip(all_starts[1_000], all_starts[0], strict=True)
-        ),
+        call_ratio=ratio(calls[many], calls[few]),
+        start_ratio=ratio([s.seconds for s in all_starts[1_000]], [s.seconds for s in all_starts[0]]),
         start_many=started[many].seconds,
         megabytes_many=started[many].megabytes,
         megabytes_sample=_sample_site(),
@@ -119,18 +116,11 @@ def _run(stand: Stand, script: str) -> str:
     return subprocess.run(command, env=stand.environ, capture_output=True, text=True, check=True).stdout
 
 
-def _by_size(asked: Asked, expected: str, rounds: int) -> dict[int, float]:
-    samples: dict[int, list[float]] = {size: [] for size in SIZES}
-    with ExitStack() as stack:
-        callers = {
-            size: stack.enter_context(calling(Contender("", "", stand_with(size), asked), expected)) for size in SIZES
-        }
-        for caller in callers.values():
-            caller.wait_until_ready()
-        for _ in range(rounds):
-            for size, caller in callers.items():
-                samples[size].append(caller.microseconds(CALLS))
-    return {size: statistics.median(values) for size, values in samples.items()}
+def _by_size(asked: Asked, expected: str, rounds: int) -> dict[int, list[float]]:
+    """The microseconds of one call with each number of tools, round by round."""
+    sized = {size: Contender(f"{size:,} tools", "", stand_with(size), asked) for size in SIZES}
+    measured = in_process.measure(list(sized.values()), rounds=rounds, calls=CALLS, expected=expected)
+    return {size: measured[contender.key] for size, contender in sized.items()}
 
 
 def _first_sight(tools: int) -> float:

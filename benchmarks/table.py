@@ -14,6 +14,18 @@ Key = tuple[str, str, str]
 Rounds = Mapping[Key, Sequence[float]]
 """What was measured of each, round by round."""
 
+Loads = Mapping[Key, Sequence[Sample]]
+"""What a load showed of each, round by round."""
+
+
+def ratio(values: Sequence[float], beside: Sequence[float]) -> float:
+    """Compare two by what they took in the same rounds: a machine that is slow for a while is slow for both."""
+    return statistics.median(value / other for value, other in zip(values, beside, strict=True))
+
+
+def rates(samples: Sequence[Sample]) -> list[float]:
+    return [sample.rate for sample in samples]
+
 
 def median_sample(samples: Sequence[Sample]) -> Sample:
     """Take the median of each number by itself."""
@@ -29,23 +41,25 @@ def spell_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join([*lines, *(_spell_row(row, widths) for row in rows)]) + "\n"
 
 
-def http_table(measured: Mapping[Key, Sample]) -> str:
+def http_table(measured: Loads) -> str:
     """Spell what was measured over HTTP, beside the first of them."""
-    base = next(iter(measured.values()))
+    first = next(iter(measured.values()))
     header = ["", "req/s", "over bare Flask", "CPU µs/req", "over bare Flask", "p50 ms", "p99 ms", "MB"]
-    rows = [
-        [
-            spell_key(key),
-            f"{sample.rate:,.0f}",
-            f"{sample.rate / base.rate:.2f}",
-            f"{sample.cpu:,.0f}",
-            f"{sample.cpu / base.cpu:.2f}",
-            f"{sample.p50:.1f}",
-            f"{sample.p99:.1f}",
-            f"{sample.megabytes:.0f}",
-        ]
-        for key, sample in measured.items()
-    ]
+    rows = []
+    for key, samples in measured.items():
+        sample = median_sample(samples)
+        rows.append(
+            [
+                spell_key(key),
+                f"{sample.rate:,.0f}",
+                f"{ratio(rates(samples), rates(first)):.2f}",
+                f"{sample.cpu:,.0f}",
+                f"{ratio([s.cpu for s in samples], [s.cpu for s in first]):.2f}",
+                f"{sample.p50:.1f}",
+                f"{sample.p99:.1f}",
+                f"{sample.megabytes:.0f}",
+            ]
+        )
     return spell_table(header, rows)
 
 
@@ -58,17 +72,13 @@ def cpu_table(measured: Rounds) -> str:
 
 
 def over_first(measured: Rounds) -> dict[Key, float]:
-    """Compare each with who comes first: with what that one takes by the same face, where it was measured.
-
-    The ratios are those within each round, and their median is taken: a machine that is slow for a while is slow for
-    both.
-    """
+    """Compare each with who comes first: with what that one takes by the same face, where it was measured."""
     first = next(iter(measured))
     by_face = {face: rounds for (who, face, _), rounds in measured.items() if who == first[0]}
     ratios = {}
     for key, rounds in measured.items():
         base = by_face.get(key[1].partition(",")[0], measured[first])  # REST with a password is REST
-        ratios[key] = statistics.median(value / beside for value, beside in zip(rounds, base, strict=True))
+        ratios[key] = ratio(rounds, base)
     return ratios
 
 

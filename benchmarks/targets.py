@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from benchmarks.contenders import (
@@ -21,9 +21,8 @@ from benchmarks.contenders import (
     SIGNED,
     UVICORN,
 )
-from benchmarks.load import Sample
 from benchmarks.scale import Scale
-from benchmarks.table import Key, Rounds, over_first, spell_table
+from benchmarks.table import Key, Loads, Rounds, median_sample, over_first, rates, ratio, spell_table
 
 
 @dataclass(frozen=True)
@@ -51,31 +50,32 @@ def targets_in_process(cpu: Rounds) -> Iterator[Target]:
     yield Target("REST without sign-in over REST with a password", signed, 0.8, at_least=True)
 
 
-def targets_over_http(http: Mapping[Key, Sample]) -> Iterator[Target]:
-    def rate(who: str, face: str, server: str) -> float:
-        return http[who, face, server].rate
+def targets_over_http(http: Loads) -> Iterator[Target]:
+    def at_least(limit: float, what: str, ours: Key, other: Key) -> Target:
+        return Target(f"req/s over {what}", ratio(rates(http[ours]), rates(http[other])), limit, at_least=True)
 
-    base = rate(BARE, MODERN, GTHREAD)
+    base = (BARE, MODERN, GTHREAD)
     for face in (MODERN, LEGACY):
-        plain, speed = rate(OURS, face, GTHREAD), rate(OURS_SPEED, face, GTHREAD)
-        yield Target(f"req/s over bare Flask, gthread, {face}", plain / base, 0.8, at_least=True)
-        yield Target(f"req/s over bare Flask, gthread, {face}, speed", speed / base, 0.9, at_least=True)
-        best = rate(SDK_PLAIN if face == MODERN else SDK, face, UVICORN)
-        name = "with a plain function" if face == MODERN else "in any form"
-        yield Target(f"req/s over the Python SDK {name}, gthread, {face}, speed", speed / best, 1.0, at_least=True)
-        fast = rate(FASTMCP, face, UVICORN)
+        plain, speed = (OURS, face, GTHREAD), (OURS_SPEED, face, GTHREAD)
+        yield at_least(0.8, f"bare Flask, gthread, {face}", plain, base)
+        yield at_least(0.9, f"bare Flask, gthread, {face}, speed", speed, base)
+        sdk = (SDK, face, UVICORN)
+        if face == MODERN:
+            what = "the Python SDK with a plain function"
+            yield at_least(1.0, f"{what}, gthread, {face}, speed", speed, (SDK_PLAIN, face, UVICORN))
+        else:
+            yield at_least(1.0, f"the Python SDK in any form, gthread, {face}, speed", speed, sdk)
         limit = 2.0 if face == MODERN else 1.8
-        yield Target(f"req/s over FastMCP, gthread, {face}, speed", speed / fast, limit, at_least=True)
-        sdk = rate(SDK, face, UVICORN)
+        yield at_least(limit, f"FastMCP, gthread, {face}, speed", speed, (FASTMCP, face, UVICORN))
         for who, wanted in ((OURS, 1.4), (OURS_SPEED, 1.8)):
-            ratio = rate(who, face, GRANIAN) / sdk
-            yield Target(f"req/s over the Python SDK, granian, {face}, {who}", ratio, wanted, at_least=True)
-    yield Target("memory of a worker with this small app, MB", http[OURS, MODERN, GTHREAD].megabytes, 45)
+            yield at_least(wanted, f"the Python SDK, granian, {face}, {who}", (who, face, GRANIAN), sdk)
+    megabytes = median_sample(http[OURS, MODERN, GTHREAD]).megabytes
+    yield Target("memory of a worker with this small app, MB", megabytes, 45)
 
 
 def targets_of_scale(scale: Scale) -> Iterator[Target]:
-    for spelling, ratio in scale.page_ratios.items():
-        yield Target(f"a page of {spelling} with 10,000 tools over one with 10", ratio, 1.1)
+    for spelling, pages in scale.page_ratios.items():
+        yield Target(f"a page of {spelling} with 10,000 tools over one with 10", pages, 1.1)
     yield Target("the first sight of 10,000 tools, ms", scale.first_sight, 20)
     yield Target("a call with 10,000 tools over one with 10", scale.call_ratio, 1.1)
     yield Target("start with 1,000 tools over a bare Flask start", scale.start_ratio, 1.6)
@@ -85,8 +85,8 @@ def targets_of_scale(scale: Scale) -> Iterator[Target]:
 
 
 def target_of_rows(rows: Rounds) -> Target:
-    *_, ratio = over_first(rows).values()
-    return Target("a result of 1,000 rows over json.dumps of it, speed", ratio, 3)
+    *_, speed = over_first(rows).values()
+    return Target("a result of 1,000 rows over json.dumps of it, speed", speed, 3)
 
 
 def spell_targets(targets: Sequence[Target]) -> str:

@@ -82,13 +82,17 @@ def test_a_table_has_its_numbers_below_each_other() -> None:
 
 
 def test_ratios_are_those_over_the_first() -> None:
-    measured = {(BARE, "", GTHREAD): sample(1000, 200), (OURS, MODERN, GTHREAD): sample(900, 250)}
+    """Round by round: in the second the machine was slow for both, in the third for one of them."""
+    measured = {
+        (BARE, "", GTHREAD): [sample(1000, 200), sample(500, 400), sample(1000, 200)],
+        (OURS, MODERN, GTHREAD): [sample(900, 250), sample(450, 500), sample(300, 750)],
+    }
     assert (
-        "| this package, 2026-07-28, gunicorn gthread |   900 |            0.90 |        250 |            1.25 |"
+        "| this package, 2026-07-28, gunicorn gthread |   450 |            0.90 |        500 |            1.25 |"
         in (http_table(measured))
     )
-    assert "| this package, 2026-07-28 |    250 |            1.25 |" in cpu_table(
-        {key: [found.cpu] for key, found in measured.items()}
+    assert "| this package, 2026-07-28 |    500 |            1.25 |" in cpu_table(
+        {key: [one.cpu for one in found] for key, found in measured.items()}
     )
 
 
@@ -114,7 +118,7 @@ def test_a_target_is_met_at_its_limit() -> None:
 
 def test_everything_that_targets_ask_for_is_measured() -> None:
     """Or the full run would fail at its very end."""
-    http = {contender.key: sample(1000) for contender in contenders.over_http()}
+    http = {contender.key: [sample(1000)] for contender in contenders.over_http()}
     cpu = {contender.key: [100.0] for contender in contenders.in_process()}
     grown = scale.Scale({"the list": 1.0}, 5, 1, 1.5, 2, 100, 60, "")
     wanted = [*targets.targets_in_process(cpu), *targets.targets_over_http(http), *targets.targets_of_scale(grown)]
