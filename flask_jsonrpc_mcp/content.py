@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from .strict_json import to_plain
+from .values import Value
 
 
-@dataclass(frozen=True, kw_only=True)
-class ContentBlock:
+@dataclass(eq=False, repr=False, kw_only=True)
+class ContentBlock(Value):
     """One part of what a tool shows to a model. Use one of the classes below.
 
     :param annotations: For whom it is and how much it matters: ``audience``, ``priority``, ``lastModified``.
@@ -31,7 +32,7 @@ class ContentBlock:
         raise NotImplementedError
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class TextContent(ContentBlock):
     """A text."""
 
@@ -41,7 +42,7 @@ class TextContent(ContentBlock):
         return {"type": "text", "text": _text(self.text)}
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class ImageContent(ContentBlock):
     """A picture, as bytes."""
 
@@ -52,7 +53,7 @@ class ImageContent(ContentBlock):
         return {"type": "image", "data": _base64(self.data), "mimeType": self.mime_type}
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class AudioContent(ContentBlock):
     """A sound, as bytes."""
 
@@ -63,7 +64,7 @@ class AudioContent(ContentBlock):
         return {"type": "audio", "data": _base64(self.data), "mimeType": self.mime_type}
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class ResourceLink(ContentBlock):
     """Where there is something to read."""
 
@@ -86,7 +87,7 @@ class ResourceLink(ContentBlock):
         }
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class EmbeddedResource(ContentBlock):
     """Something to read, itself: as text, or as bytes."""
 
@@ -105,8 +106,8 @@ class EmbeddedResource(ContentBlock):
         return {"type": "resource", "resource": resource}
 
 
-@dataclass(frozen=True)
-class ToolResult:
+@dataclass(eq=False, repr=False)
+class ToolResult(Value):
     """A value together with how to show it.
 
     :param value: The result itself, as a method would otherwise return it.
@@ -119,8 +120,8 @@ class ToolResult:
     meta: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True)
-class PromptMessage:
+@dataclass(eq=False, repr=False)
+class PromptMessage(Value):
     """One message of a prompt, or of what a model is asked.
 
     :param role: Who says it: ``user`` or ``assistant``.

@@ -118,7 +118,7 @@ def checked_annotations(annotations: Mapping[str, Any] | None) -> dict[str, Any]
 
 def checked_features(requires: Iterable[str]) -> frozenset[str]:
     features = frozenset([requires] if isinstance(requires, str) else requires)
-    if isinstance(requires, str) or not features <= set(CLIENT_FEATURES):
+    if isinstance(requires, str) or not features.issubset(CLIENT_FEATURES):
         raise ValueError(f"requires must be a list of {', '.join(CLIENT_FEATURES)}, not {requires!r}")
     return features
 

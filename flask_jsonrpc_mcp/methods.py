@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Method:
     """A function made callable from outside. Prompts and resources are kinds of it."""
 
@@ -44,6 +44,9 @@ class Method:
     timeout: float | None = None
     rate_limit: tuple[Any, ...] = ()
     tool: McpTool | None = None
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
 
     @property
     def listed(self) -> bool:

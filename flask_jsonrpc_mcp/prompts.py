@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Prompt(Method):
     """A method that makes messages. Its arguments arrive as texts."""
 

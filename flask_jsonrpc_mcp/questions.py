@@ -15,6 +15,7 @@ from .content import PromptMessage, messages_of
 from .errors import InvalidParams, RpcError
 from .schema.forms import compile_form
 from .strict_json import to_plain, write
+from .values import Value
 
 ACTIONS = ("accept", "decline", "cancel")
 
@@ -71,8 +72,8 @@ class Question:
         return f"{type(self).__name__}({self.params})"
 
 
-@dataclass(frozen=True)
-class Elicited:
+@dataclass(eq=False, repr=False)
+class Elicited(Value):
     """What a person answered.
 
     :param action: ``accept``, ``decline``, or ``cancel`` when they only closed the form.
@@ -142,8 +143,8 @@ class ElicitUrl(Question):
         return _read_action(response)
 
 
-@dataclass(frozen=True)
-class Sampled:
+@dataclass(eq=False, repr=False)
+class Sampled(Value):
     """What the client's model answered.
 
     :param text: Its texts, in one piece.
@@ -201,8 +202,8 @@ class Sample(Question):
         return Sampled("".join(texts), blocks, response["model"], reason if isinstance(reason, str) else None)
 
 
-@dataclass(frozen=True)
-class Root:
+@dataclass(eq=False, repr=False)
+class Root(Value):
     """A folder that the client's person works in."""
 
     uri: str

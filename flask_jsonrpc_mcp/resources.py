@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Resource(Method):
     """A method that gives something to read. It is called by its URI, which is its name here.
 

@@ -11,27 +11,22 @@ from typing import Any
 
 
 class Function:
-    """A function while a method is made of it: its parameters, read once, and its hints."""
+    """A function while a method is made of it: the parameters that a caller has to fill, and its hints.
+
+    :raises TypeError: for a method that was not bound to its object.
+    """
 
     def __init__(self, func: Callable[..., Any]) -> None:
         self.func = func
+        self.parameters = list(inspect.signature(func).parameters.values())
         self._described = innermost(func)
-
-    @functools.cached_property
-    def parameters(self) -> list[inspect.Parameter]:
-        """The parameters a caller has to fill.
-
-        :raises TypeError: for a method that was not bound to its object.
-        """
-        parameters = list(inspect.signature(self.func).parameters.values())
-        if parameters and inspect.isfunction(self.func):
-            first = parameters[0]
+        if self.parameters and inspect.isfunction(func):
+            first = self.parameters[0]
             if first.name in ("self", "cls") and first.annotation is first.empty:
                 raise TypeError(
                     f"its first parameter is {first.name!r}, which Python fills only on an object;"
                     " register the bound method: rpc.add_method(name, obj.method)"
                 )
-        return parameters
 
     @property
     def is_generator(self) -> bool:
