@@ -58,16 +58,20 @@ def calling(contender: Contender, expected: str) -> Iterator[Caller]:
 
 
 def measure(
-    contenders: Sequence[Contender], *, rounds: int, calls: int, expected: str = "sum"
+    contenders: Sequence[Contender], *, starts: int, rounds: int, calls: int, expected: str = "sum"
 ) -> dict[tuple[str, str, str], list[float]]:
-    """Return the microseconds of one call of each, round by round: those of one round belong together."""
+    """Return the microseconds of one call of each, round by round: those of one round belong together.
+
+    :param starts: How often everyone is started anew: two processes of the same code can differ by some percent.
+    """
     samples: dict[tuple[str, str, str], list[float]] = {contender.key: [] for contender in contenders}
-    with ExitStack() as stack:
-        callers = {contender.key: stack.enter_context(calling(contender, expected)) for contender in contenders}
-        for caller in callers.values():
-            caller.wait_until_ready()
-            caller.microseconds(max(calls // 5, 1))
-        for _ in range(rounds):
-            for key, caller in callers.items():
-                samples[key].append(caller.microseconds(calls))
+    for _ in range(starts):
+        with ExitStack() as stack:
+            callers = {contender.key: stack.enter_context(calling(contender, expected)) for contender in contenders}
+            for caller in callers.values():
+                caller.wait_until_ready()
+                caller.microseconds(max(calls // 5, 1))
+            for _ in range(rounds):
+                for key, caller in callers.items():
+                    samples[key].append(caller.microseconds(calls))
     return samples

@@ -42,24 +42,27 @@ SHOWN = (
 )
 
 
-def measure_http(everyone: Sequence[Contender], *, rounds: int, seconds: float) -> dict[Key, list[Sample]]:
-    """Put the same load on everyone, in turn, round after round."""
+def measure_http(everyone: Sequence[Contender], *, starts: int, rounds: int) -> dict[Key, list[Sample]]:
+    """Put the same load on everyone, in turn, round after round.
+
+    :param starts: How often everyone is started anew: two processes of the same code can differ by some percent.
+    """
     samples: dict[Key, list[Sample]] = {contender.key: [] for contender in everyone}
-    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
-        folder = Path(name)
-        stands = dict.fromkeys(contender.stand for contender in everyone)
-        servers: dict[Stand, Server] = {
-            stand: stack.enter_context(serve(stand, folder / str(number))) for number, stand in enumerate(stands)
-        }
-        asked = {contender.key: prepared(contender, servers[contender.stand]) for contender in everyone}
-        for contender in everyone:
-            load.run(servers[contender.stand], asked[contender.key], folder, seconds=1)
-        # Those that are compared stand next to each other, and so meet the same neighbours on the machine.
-        by_face = sorted(everyone, key=lambda contender: contender.face)
-        for _ in range(rounds):
-            for contender in by_face:
-                sample = load.run(servers[contender.stand], asked[contender.key], folder, seconds=seconds)
-                samples[contender.key].append(sample)
+    # Those that are compared stand next to each other, and so meet the same neighbours on the machine.
+    by_face = sorted(everyone, key=lambda contender: contender.face)
+    for _ in range(starts):
+        with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+            folder = Path(name)
+            stands = dict.fromkeys(contender.stand for contender in everyone)
+            servers: dict[Stand, Server] = {
+                stand: stack.enter_context(serve(stand, folder / str(number))) for number, stand in enumerate(stands)
+            }
+            asked = {contender.key: prepared(contender, servers[contender.stand]) for contender in everyone}
+            for number in range(1 + rounds):
+                for contender in by_face:
+                    sample = load.run(servers[contender.stand], asked[contender.key], folder, seconds=1)
+                    if number:  # the first is to get warm
+                        samples[contender.key].append(sample)
     return samples
 
 
@@ -71,7 +74,7 @@ def measure_rows(*, rounds: int) -> Rounds:
     for who, env in ((OURS, (("BENCH_SPEED", "off"),)), (OURS_SPEED, ())):
         stand = Stand("flask", "benchmarks.apps.ours:app", GTHREAD, env)
         everyone.append(Contender(who, "1,000 rows", stand, asked))
-    return in_process.measure(everyone, rounds=rounds, calls=5, expected="name 999")
+    return in_process.measure(everyone, starts=1, rounds=rounds, calls=5, expected="name 999")
 
 
 def versions() -> Iterator[str]:
@@ -154,9 +157,10 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds, and no files")
     quick = parser.parse_args().quick
     load.wrk()
-    http = measure_http(contenders.over_http(), rounds=1 if quick else 15, seconds=1)
+    http = measure_http(contenders.over_http(), starts=1 if quick else 5, rounds=1 if quick else 2)
     print(http_table(http), flush=True)
-    cpu = in_process.measure(contenders.in_process(), rounds=9 if quick else 75, calls=40 if quick else 100)
+    starts, rounds, calls = (1, 9, 40) if quick else (15, 5, 100)
+    cpu = in_process.measure(contenders.in_process(), starts=starts, rounds=rounds, calls=calls)
     print(cpu_table(cpu), flush=True)
     rows = measure_rows(rounds=3 if quick else 9)
     wanted = [

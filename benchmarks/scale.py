@@ -25,7 +25,7 @@ from tests.mcp_messages import modern_headers, modern_meta
 from tests.servers import gunicorn
 
 SIZES = (10, 1_000, 10_000)
-STARTS, ROUNDS, CALLS = 21, 25, 100
+STARTS, ROUNDS, CALLS = 21, 9, 100
 
 LIST_MODERN = Asked(
     "/mcp",
@@ -119,7 +119,7 @@ def _run(stand: Stand, script: str) -> str:
 def _by_size(asked: Asked, expected: str, rounds: int) -> dict[int, list[float]]:
     """The microseconds of one call with each number of tools, round by round."""
     sized = {size: Contender(f"{size:,} tools", "", stand_with(size), asked) for size in SIZES}
-    measured = in_process.measure(list(sized.values()), rounds=rounds, calls=CALLS, expected=expected)
+    measured = in_process.measure(list(sized.values()), starts=3, rounds=rounds, calls=CALLS, expected=expected)
     return {size: measured[contender.key] for size, contender in sized.items()}
 
 

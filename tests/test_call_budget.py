@@ -81,3 +81,30 @@ def test_a_call_does_not_depend_on_the_number_of_tools(kind: str) -> None:
     for site in (few, many):
         site.app.config["JSONRPC_MCP_PAGE_SIZE"] = 10
     assert calls_during(sending(many, asked), within=OURS) == calls_during(sending(few, asked), within=OURS)
+
+
+@pytest.mark.parametrize("name", ["add_listed", "add_named"])
+def test_a_refusal_does_not_depend_on_how_much_is_wrong(name: str) -> None:
+    """Errors are found one by one, up to a limit: all of them might not fit into the memory."""
+    site = Site(McpBlueprint())
+
+    @site.rpc.method
+    @mcp_tool
+    def add_listed(numbers: list[int]) -> None: ...
+
+    @site.rpc.method
+    @mcp_tool
+    def add_named(numbers: dict[str, int]) -> None: ...
+
+    def refusing(size: int) -> Callable[[], None]:
+        listed = ["x"] * size
+        numbers = listed if name == "add_listed" else {f"number {n}": x for n, x in enumerate(listed)}
+
+        def send() -> None:
+            assert site.invoke(name, {"numbers": numbers}).status_code == 400
+
+        return send
+
+    with without_extra():
+        refusing(100)()
+        assert calls_during(refusing(5000), within=OURS) == calls_during(refusing(100), within=OURS)

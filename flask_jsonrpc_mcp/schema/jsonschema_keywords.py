@@ -8,6 +8,7 @@ value that is of a wrong type.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from jsonschema import ValidationError
@@ -19,11 +20,13 @@ from .dialect import ecma
 Errors = Iterable[ValidationError]
 
 _BOOLEAN = object()
+# What is of one of these very classes is of that type in every dialect.
+_CLASSES = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool, "null": type(None)}
 
 
 def _type(validator: Validator, types: str | Sequence[str], instance: Any, schema: Any) -> Errors:
     for name in (types,) if isinstance(types, str) else types:
-        if validator.is_type(instance, name):
+        if type(instance) is _CLASSES.get(name) or validator.is_type(instance, name):
             return ()
     return [ValidationError("is of another type")]
 
@@ -34,10 +37,11 @@ def _pattern(validator: Validator, pattern: str, instance: Any, schema: Any) -> 
 
 
 def _properties(validator: Validator, properties: Mapping[str, Any], instance: Any, schema: Any) -> Errors:
-    if isinstance(instance, dict):
-        for name, rules in properties.items():
-            if name in instance:
-                yield from _member(validator, instance, name, rules)
+    if not isinstance(instance, dict):
+        return ()
+    # Errors one by one, as they are asked for: a large value may have more of them than the memory can hold.
+    present = [_member(validator, instance, name, rules) for name, rules in properties.items() if name in instance]
+    return chain.from_iterable(present)
 
 
 def _pattern_properties(validator: Validator, patterns: Mapping[str, Any], instance: Any, schema: Any) -> Errors:
@@ -58,7 +62,7 @@ def _additional_properties(validator: Validator, rules: Any, instance: Any, sche
         return ()
     if rules is False:
         del others[MAX_PROBLEMS:]
-    return (error for name in others for error in _member(validator, instance, name, rules))
+    return chain.from_iterable(_member(validator, instance, name, rules) for name in others)
 
 
 def _required(validator: Validator, names: Sequence[str], instance: Any, schema: Any) -> Errors:

@@ -24,7 +24,9 @@ def quick_check(schema: Mapping[str, Any]) -> Callable[[Any], bool]:
     """Make the quick check of a schema that was checked or generated here."""
     validator = compile_validator(schema)
     registry: Registry[Any] = Registry()
-    return _quick(type(validator))(validator.schema, registry=registry, format_checker=FORMATS).is_valid
+    rules: Any = validator.schema
+    quick: Any = _quick(type(validator))(rules, registry=registry, format_checker=FORMATS)
+    return lambda value: next(quick.descend(value, rules), None) is None
 
 
 @functools.cache
