@@ -112,6 +112,11 @@ def bare(server: str, face: str = MODERN) -> Contender:
     return Contender(BARE, face, Stand("flask", "benchmarks.apps.bare_flask:app", server), asked)
 
 
+def bare_by_face() -> list[Contender]:
+    """Bare Flask with what each face is sent; the first is what everyone is compared with who has no face of ours."""
+    return [bare(GTHREAD, face) for face in (MODERN, LEGACY, REST, JSONRPC)]
+
+
 def others() -> list[Contender]:
     """The peers, each on the fastest server that it documents."""
     sdk = Stand("mcp", "benchmarks.peers.python_sdk:app", UVICORN)
@@ -130,9 +135,9 @@ def others() -> list[Contender]:
 
 
 def over_http() -> list[Contender]:
-    """Everyone who is measured with a load over HTTP; the first is what the others are compared with."""
+    """Everyone who is measured with a load over HTTP; the first are what the others are compared with."""
     return [
-        bare(GTHREAD),
+        *bare_by_face(),
         *ours(GTHREAD, speed=False),
         *ours(GTHREAD, speed=True),
         *others(),
@@ -150,6 +155,5 @@ def in_process() -> list[Contender]:
     """Everyone whose CPU time for one call is measured, without a network; the first is the measure."""
     # Those that are compared stand next to each other, and so meet the same neighbours on the machine.
     plain, quick = ours(GTHREAD, speed=False), ours(GTHREAD, speed=True)
-    bares = [bare(GTHREAD, face) for face in (MODERN, LEGACY, REST, JSONRPC)]
-    everyone = sorted([*bares, *plain, *quick], key=lambda contender: list(_FACES).index(contender.face))
+    everyone = sorted([*bare_by_face(), *plain, *quick], key=lambda contender: list(_FACES).index(contender.face))
     return [*everyone, *others()]

@@ -20,7 +20,7 @@ from benchmarks.contenders import GTHREAD, OURS, OURS_SPEED, PEERS, Contender, S
 from benchmarks.load import Sample
 from benchmarks.scale import Scale
 from benchmarks.servers import prepared, serve
-from benchmarks.table import Key, Loads, Rounds, cpu_table, http_table, over_first, rates, ratio, spell_key
+from benchmarks.table import Key, Loads, Rounds, cpu_table, http_table, over_first, rates, spell_key
 from benchmarks.targets import Target
 from tests import faces
 from tests.servers import Server
@@ -99,8 +99,7 @@ def machine() -> str:
 
 
 def draw(http: Loads, cpu: Rounds, date: str) -> str:
-    first = rates(next(iter(http.values())))
-    over_http = [_bar(key, ratio(rates(samples), first)) for key, samples in http.items()]
+    over_http = [_bar(key, times) for key, times in over_first(rates(http)).items()]
     alone = [_bar(key[:2], times) for key, times in over_first(cpu).items()]
     return spell_chart(
         [

@@ -23,8 +23,9 @@ def ratio(values: Sequence[float], beside: Sequence[float]) -> float:
     return statistics.median(value / other for value, other in zip(values, beside, strict=True))
 
 
-def rates(samples: Sequence[Sample]) -> list[float]:
-    return [sample.rate for sample in samples]
+def rates(measured: Loads) -> dict[Key, list[float]]:
+    """The requests per second of each, round by round."""
+    return {key: [sample.rate for sample in samples] for key, samples in measured.items()}
 
 
 def median_sample(samples: Sequence[Sample]) -> Sample:
@@ -43,7 +44,8 @@ def spell_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def http_table(measured: Loads) -> str:
     """Spell what was measured over HTTP, beside the first of them."""
-    first = next(iter(measured.values()))
+    faster = over_first(rates(measured))
+    dearer = over_first({key: [sample.cpu for sample in samples] for key, samples in measured.items()})
     header = ["", "req/s", "over bare Flask", "CPU µs/req", "over bare Flask", "p50 ms", "p99 ms", "MB"]
     rows = []
     for key, samples in measured.items():
@@ -52,9 +54,9 @@ def http_table(measured: Loads) -> str:
             [
                 spell_key(key),
                 f"{sample.rate:,.0f}",
-                f"{ratio(rates(samples), rates(first)):.2f}",
+                f"{faster[key]:.2f}",
                 f"{sample.cpu:,.0f}",
-                f"{ratio([s.cpu for s in samples], [s.cpu for s in first]):.2f}",
+                f"{dearer[key]:.2f}",
                 f"{sample.p50:.1f}",
                 f"{sample.p99:.1f}",
                 f"{sample.megabytes:.0f}",
@@ -74,7 +76,7 @@ def cpu_table(measured: Rounds) -> str:
 def over_first(measured: Rounds) -> dict[Key, float]:
     """Compare each with who comes first: with what that one takes by the same face, where it was measured."""
     first = next(iter(measured))
-    by_face = {face: rounds for (who, face, _), rounds in measured.items() if who == first[0]}
+    by_face = {face: rounds for (who, face, server), rounds in measured.items() if (who, server) == first[::2]}
     ratios = {}
     for key, rounds in measured.items():
         base = by_face.get(key[1].partition(",")[0], measured[first])  # REST with a password is REST
