@@ -46,7 +46,7 @@ def targets_in_process(cpu: Rounds) -> Iterator[Target]:
         limit = 1.5 if face in (MODERN, LEGACY) else 1.35
         yield Target(what, ratios[OURS, face, GTHREAD], limit)
         yield Target(f"{what}, speed", ratios[OURS_SPEED, face, GTHREAD], 1.25)
-    signed = ratios[OURS_SPEED, REST, GTHREAD] / ratios[OURS_SPEED, SIGNED, GTHREAD]
+    signed = ratio(cpu[OURS_SPEED, REST, GTHREAD], cpu[OURS_SPEED, SIGNED, GTHREAD])
     yield Target("REST without sign-in over REST with a password", signed, 0.8, at_least=True)
 
 

@@ -15,11 +15,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from flask import g
 from flask_httpauth import HTTPAuth, HTTPBasicAuth, HTTPDigestAuth, MultiAuth
 from werkzeug.datastructures import Authorization
 
-from .current import header, this_app, this_request
+from .current import header, this_app, this_g, this_request
 from .errors import Unauthorized
 
 PermissionsLoader = Callable[[Any], Iterable[str] | None]
@@ -121,13 +120,13 @@ class Authenticator:
         user = auth.authenticate(credentials, _stored_password(auth, credentials))
         if user is None or user is False:
             raise Unauthorized()
-        username = credentials.username
+        username = credentials.get("username")
         # Flask-HTTPAuth asks for the roles of the credentials when there is no user object.
         role_holder = credentials if user is True else user
         user = username if user is True else user
         permissions = self._permissions(auth, role_holder if user is None else user, role_holder)
         # Where Flask-HTTPAuth keeps it, so that auth.current_user() works in a method as in a view.
-        g.flask_httpauth_user = user
+        this_g().flask_httpauth_user = user
         scheme = auth.scheme.lower()
         name, identity = (username, username) if username else _named_by(user, credentials.token)
         # The header too: two auth objects may use one scheme.
@@ -143,7 +142,7 @@ class Authenticator:
         role_holder = Authorization(LOCAL, {"username": name}) if user is True else user
         user = name if user is True else user
         permissions = self._permissions(auth, user, role_holder)
-        g.flask_httpauth_user = user
+        this_g().flask_httpauth_user = user
         return Caller(user, name, LOCAL, permissions, principal=f"{LOCAL}:{name}")
 
     def _permissions(self, auth: HTTPAuth | None, user: Any, role_holder: Any) -> frozenset[str]:

@@ -9,16 +9,20 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from flask import Flask, Request, current_app, request
+from flask import Flask, Request, current_app, g, request
 
 _app: Any = current_app
 _request: Any = request
+_g: Any = g
 
 this_app: Callable[[], Flask] = _app._get_current_object
 """The app behind ``current_app``."""
 
 this_request: Callable[[], Request] = _request._get_current_object
 """The request behind ``request``."""
+
+this_g: Callable[[], Any] = _g._get_current_object
+"""What is behind ``g``."""
 
 
 def header(name: str) -> str | None:

@@ -207,6 +207,25 @@ def test_whoever_looks_at_the_request_after_us_finds_its_body(site: Site) -> Non
     assert seen == [body]
 
 
+def test_what_the_app_makes_of_an_answer_goes_out(adder: Site) -> None:
+    @adder.app.after_request
+    def change(response: Response) -> Response:
+        response.set_cookie("seen", "yes")
+        if request.args.get("say") == "nothing":
+            response.status_code = 204
+        else:
+            response.set_data(b"longer than what we have said ourselves")
+        return response
+
+    said = adder.client.post(INVOKE, json={"name": "add", "arguments": {"a": 1}})
+    assert (said.status_code, said.data) == (200, b"longer than what we have said ourselves")
+    assert said.headers["Content-Length"] == str(len(said.data))
+    assert said.headers["Set-Cookie"] == "seen=yes; Path=/"
+    unsaid = adder.client.post(f"{INVOKE}?say=nothing", json={"name": "add", "arguments": {"a": 1}})
+    assert (unsaid.status_code, unsaid.data) == (204, b"")
+    assert "Content-Length" not in unsaid.headers
+
+
 class OnceStream(io.BytesIO):
     """The stream of a server on which a second read would wait for ever."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flask import Response, request
 from werkzeug.datastructures import Headers
@@ -14,14 +14,25 @@ from ..core import Core
 from ..errors import InvalidParams, RpcError, VerbNotAllowed
 from ..strict_json import to_plain, write
 
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIEnvironment
+
 JSON = "application/json"
+
+
+class JsonResponse(Response):
+    """A response whose headers go out as they are."""
+
+    def get_wsgi_headers(self, environ: WSGIEnvironment) -> Headers:
+        # Werkzeug copies them all, to mend a Location or what must not be sent with other statuses.
+        return self.headers if self.status_code == 200 else super().get_wsgi_headers(environ)
 
 
 def json_response(value: Any, status: int = 200) -> Response:
     """Answer with a plain value, or with JSON already spelled, not to be stored by anyone."""
     headers = Headers()
     headers.add("Cache-Control", "no-store")
-    return Response(value if isinstance(value, bytes) else write(value), status, headers, content_type=JSON)
+    return JsonResponse(value if isinstance(value, bytes) else write(value), status, headers, content_type=JSON)
 
 
 def error_response(value: Any, error: RpcError, status: int) -> Response:
