@@ -156,7 +156,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds, and no files")
     quick = parser.parse_args().quick
     load.wrk()
-    http = measure_http(contenders.over_http(), starts=1 if quick else 5, rounds=1 if quick else 2)
+    http = measure_http(contenders.over_http(), starts=1 if quick else 6, rounds=1 if quick else 3)
     print(http_table(http), flush=True)
     starts, rounds, calls = (1, 9, 40) if quick else (15, 5, 100)
     cpu = in_process.measure(contenders.in_process(), starts=starts, rounds=rounds, calls=calls)
