@@ -245,6 +245,8 @@ def test_rows_have_the_same_problems(rows: list[Any]) -> None:
         ({"const": [1]}, [True], False),
         ({"maximum": 2**70}, 2**70 + 1, False),
         ({"maximum": 2.0**53}, 2**53 + 1, False),
+        ({"maximum": 99.5}, 10**400, False),
+        ({"exclusiveMinimum": -0.5}, -(10**400), False),
         ({"multipleOf": 0.1}, 0.3, False),
         ({"multipleOf": 0.1}, 10**400, False),
         ({"uniqueItems": True}, [1, 1.0], False),
