@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import functools
 import ipaddress
+import re
 from urllib.parse import urlsplit
 
 Origin = tuple[str, str, int | None]
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
+# Whole labels: what a server makes of two Host headers can end in a name of this machine as well.
+_LOCAL_NAME = re.compile(r"(?:[\w-]+\.)*localhost", re.ASCII | re.IGNORECASE)
 
 
 def read_origin(text: str) -> Origin | None:
@@ -40,7 +43,7 @@ def is_loopback_host(host: str) -> bool:
 @functools.lru_cache(maxsize=256)
 def is_loopback(name: str) -> bool:
     """Tell whether a host name or address is this machine."""
-    if name.lower() == "localhost" or name.lower().endswith(".localhost"):
+    if _LOCAL_NAME.fullmatch(name):
         return True
     try:
         address = ipaddress.ip_address(name)

@@ -81,7 +81,19 @@ def test_the_names_of_this_machine(site: Site, host: str) -> None:
     assert status(site, {"Host": host}) == 200
 
 
-@pytest.mark.parametrize("host", ["localhost.evil.example", "127.0.0.1.evil.example", "evil.example:80", "10.0.0.1"])
+@pytest.mark.parametrize(
+    "host",
+    [
+        "localhost.evil.example",
+        "127.0.0.1.evil.example",
+        "evil.example:80",
+        "10.0.0.1",
+        "evil.example,a.localhost",
+        "evil.example/.localhost",
+        "user@a.localhost",
+        "127.0.0.1,evil.example",
+    ],
+)
 def test_names_that_only_look_like_it(site: Site, host: str) -> None:
     assert status(site, {"Host": host}) == 403
 
