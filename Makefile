@@ -49,18 +49,19 @@ test: $(VENV)/.installed-test ## run the whole test suite
 
 .PHONY: test-oldest
 test-oldest: $(OLDEST)/.installed ## run the tests with the oldest versions that setup.cfg allows, on PYTHON_OLDEST
-	$(OLDEST)/bin/python -m pytest --ignore=tests/test_readme.py --ignore=tests/test_docs.py --ignore=tests/test_clients.py \
-		--ignore=tests/bridge/test_clients.py --ignore=tests/test_call_budget.py --ignore=tests/test_explorer_page.py
+	$(OLDEST)/bin/python -m pytest --ignore=tests/tooling/test_readme.py --ignore=tests/tooling/test_docs.py --ignore=tests/deploy/test_clients.py \
+		--ignore=tests/deploy/test_tutorial_app.py --ignore=tests/bridge/test_clients.py --ignore=tests/core/test_call_budget.py \
+		--ignore=tests/http/test_explorer_page.py
 
-$(OLDEST)/.installed: setup.cfg pyproject.toml tests/oldest_versions.py
+$(OLDEST)/.installed: setup.cfg pyproject.toml tests/support/oldest_versions.py
 	$(PYTHON_OLDEST) -m venv --clear $(OLDEST)
-	$(OLDEST)/bin/python tests/oldest_versions.py > $(OLDEST)/constraints.txt
+	$(OLDEST)/bin/python tests/support/oldest_versions.py > $(OLDEST)/constraints.txt
 	$(OLDEST)/bin/python -m pip install --quiet --constraint $(OLDEST)/constraints.txt --editable '.[test]'
 	@touch $@
 
 .PHONY: fuzz
 fuzz: $(VENV)/.installed-test ## send many hostile requests, FUZZ_EXAMPLES of them to each face, from a new FUZZ_SEED
-	FUZZ_EXAMPLES='$(FUZZ_EXAMPLES)' FUZZ_SEED='$(FUZZ_SEED)' $(RUN) pytest tests/test_hostile_requests.py
+	FUZZ_EXAMPLES='$(FUZZ_EXAMPLES)' FUZZ_SEED='$(FUZZ_SEED)' $(RUN) pytest tests/http/test_hostile_requests.py
 
 .PHONY: clients
 clients: $(CLIENTS_PYTHON) tests/clients/node_modules/.installed tests/explorer/node_modules/.installed ## install the MCP clients that the tests connect with, and what looks at the explorer
@@ -103,11 +104,11 @@ audit: $(VENV)/.installed-sample $(VENV)/.installed-audit ## look up known vulne
 		|| { echo 'make audit: there are vulnerabilities, or no service could be asked; see above' >&2; exit 1; }
 
 .PHONY: screenshots
-screenshots: $(VENV)/.installed-test ## take the README's pictures of the explorer again; needs chromium
-	$(RUN) tests.screenshots
+screenshots: $(VENV)/.installed-test ## take the pictures of the explorer again; needs chromium
+	$(RUN) tests.support.screenshots
 
 .PHONY: pictures
-pictures: $(VENV)/.installed-sample ## draw the README's pictures of the command line again
+pictures: $(VENV)/.installed-test ## draw the pictures of the command line again
 	$(VENV)/bin/python docs/pictures/draw.py
 
 .PHONY: bench

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests import faces
 from tests.conftest import basic
-from tests.faces import Asked
+from tests.support import faces
+from tests.support.faces import Asked
 
 ROOT = Path(__file__).parent.parent
 PEERS = ROOT / ".peers"

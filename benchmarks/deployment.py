@@ -16,9 +16,9 @@ from benchmarks.load import Sample
 from benchmarks.run import FOLDER
 from benchmarks.servers import Size, check, serve
 from benchmarks.table import median_sample, spell_table
-from tests import faces
-from tests.faces import Asked
-from tests.servers import Server, nginx
+from tests.support import faces
+from tests.support.faces import Asked
+from tests.support.servers import Server, nginx
 
 ROUNDS, SECONDS = 3, 2
 CONNECTIONS = 32

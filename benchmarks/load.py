@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.servers import body_of, cpu_seconds, megabytes
-from tests.faces import Asked
-from tests.servers import Server
+from tests.support.faces import Asked
+from tests.support.servers import Server
 
 CONNECTIONS = 16
 ATTEMPTS = 3

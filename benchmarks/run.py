@@ -22,8 +22,8 @@ from benchmarks.scale import Scale
 from benchmarks.servers import prepared, serve
 from benchmarks.table import Key, Loads, Rounds, cpu_table, http_table, over_first, rates, spell_key
 from benchmarks.targets import Target
-from tests import faces
-from tests.servers import Server
+from tests.support import faces
+from tests.support.servers import Server
 
 FOLDER = Path(__file__).parent
 SHOWN = (

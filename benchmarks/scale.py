@@ -19,10 +19,10 @@ from benchmarks import in_process
 from benchmarks.contenders import GTHREAD, NUMBERS, ROOT, Contender, Stand, bare
 from benchmarks.servers import megabytes
 from benchmarks.table import ratio, spell_table
-from tests import faces
-from tests.faces import Asked
-from tests.mcp_messages import modern_headers, modern_meta
-from tests.servers import gunicorn
+from tests.support import faces
+from tests.support.faces import Asked
+from tests.support.mcp_messages import modern_headers, modern_meta
+from tests.support.servers import gunicorn
 
 SIZES = (10, 1_000, 10_000)
 STARTS, ROUNDS, CALLS = 21, 9, 100
@@ -52,13 +52,16 @@ class Scale:
     call_ratio: float
     start_ratio: float
     start_many: float
+    start_schemas: float
+    stdio_ratio: float
     megabytes_many: float
     megabytes_sample: float
     table: str
 
 
-def stand_with(tools: int) -> Stand:
-    return Stand("flask", "benchmarks.apps.many_tools:app", GTHREAD, (("BENCH_TOOLS", str(tools)),))
+def stand_with(tools: int, *, schemas: bool = False) -> Stand:
+    settings = [("BENCH_TOOLS", str(tools)), *([("BENCH_SCHEMAS", "1")] if schemas else [])]
+    return Stand("flask", "benchmarks.apps.many_tools:app", GTHREAD, tuple(settings))
 
 
 def measure(*, starts: int = STARTS, rounds: int = ROUNDS) -> Scale:
@@ -80,6 +83,8 @@ def measure(*, starts: int = STARTS, rounds: int = ROUNDS) -> Scale:
         call_ratio=ratio(calls[many], calls[few]),
         start_ratio=ratio([s.seconds for s in all_starts[1_000]], [s.seconds for s in all_starts[0]]),
         start_many=started[many].seconds,
+        start_schemas=statistics.median(start(stand_with(many, schemas=True)).seconds for _ in range(3)),
+        stdio_ratio=_stdio(many) / _stdio(few),
         megabytes_many=started[many].megabytes,
         megabytes_sample=_sample_site(),
         table=spell_table(header, rows),
@@ -138,6 +143,39 @@ print((time.process_time() - started) * 1000)
     return statistics.median(float(_run(stand, script)) for _ in range(3))
 
 
+def _stdio(tools: int) -> float:
+    """The microseconds of CPU of one call on stdio, without the pipe."""
+    script = """
+import time
+from contextlib import contextmanager
+from benchmarks.apps.many_tools import app
+from flask_jsonrpc_mcp.cli.callers import session
+from flask_jsonrpc_mcp.envelope import RpcRequest
+from flask_jsonrpc_mcp.app_server import AppServer
+from flask_jsonrpc_mcp.mcp.protocol import LEGACY
+from flask_jsonrpc_mcp.mcp.sessions import Session
+from flask_jsonrpc_mcp.lines import LineWriter
+from flask_jsonrpc_mcp.stdio import Client, Exchange
+from io import BytesIO
+
+@contextmanager
+def open_request():
+    with app.app_context(), session(None, None, None, anyone=True) as current:
+        yield app, current.registry, current.caller
+
+server, client = AppServer(open_request), Client(LineWriter(BytesIO(), lambda: None))
+message = RpcRequest("tools/call", {"name": "tool-0", "arguments": {"a": 1, "b": 2}}, 1)
+samples = []
+for _ in range(20):
+    started = time.process_time()
+    for _ in range(50):
+        server.answer(Exchange(message, Session(LEGACY[0], frozenset()), client))
+    samples.append((time.process_time() - started) / 50)
+print(min(samples) * 1e6)
+"""
+    return float(_run(stand_with(tools), script))
+
+
 def _sample_site() -> float:
     """The memory of a worker of the sample site after a few calls."""
     with tempfile.TemporaryDirectory() as name:
@@ -164,6 +202,8 @@ def main() -> None:
     print(json.dumps({name: round(ratio, 2) for name, ratio in scale.page_ratios.items()}))
     print(f"a call with {SIZES[-1]:,} tools takes {scale.call_ratio:.2f} times one with {SIZES[0]}")
     print(f"a start with 1,000 tools takes {scale.start_ratio:.2f} times a bare Flask start")
+    print(f"a call on stdio with {SIZES[-1]:,} tools takes {scale.stdio_ratio:.2f} times one with {SIZES[0]}")
+    print(f"a start with {SIZES[-1]:,} JSON Schema dicts takes {scale.start_schemas:.2f} s")
     print(f"a worker of the sample site has {scale.megabytes_sample:.0f} MB")
 
 

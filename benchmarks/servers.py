@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.contenders import GEVENT, GRANIAN, GTHREAD, GTHREAD_8, LEGACY, ROOT, UVICORN, Contender, Stand
-from tests.faces import Asked
-from tests.servers import Reply, Server, free_port
+from tests.support.faces import Asked
+from tests.support.servers import Reply, Server, free_port
 
 INITIALIZE = {
     "jsonrpc": "2.0",

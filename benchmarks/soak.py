@@ -23,11 +23,11 @@ from typing import Any
 from benchmarks.contenders import mcp_legacy
 from benchmarks.servers import INITIALIZE, body_of, megabytes, processes_of
 from benchmarks.table import spell_table
-from tests import faces
 from tests.conftest import asking, basic
-from tests.faces import Asked
-from tests.mcp_messages import modern_headers, modern_meta
-from tests.servers import ROOT, Server, gunicorn
+from tests.support import faces
+from tests.support.faces import Asked
+from tests.support.mcp_messages import modern_headers, modern_meta
+from tests.support.servers import ROOT, Server, gunicorn
 
 APP = "benchmarks.apps.soaked:app"
 CLIENTS = 8

@@ -1,1 +1,1 @@
-"""Small apps to begin from, each in one file. README.md here says which is which."""
+"""Small apps to start from, each in one file; README.md lists them."""

@@ -1,4 +1,4 @@
-r"""A site with Flask-Login that lets AI clients in: people sign in by cookie, their clients by token.
+r"""A site with Flask-Login and AI clients: people sign in with a cookie, their clients with a token.
 
     $ flask --app login_site run
     $ curl -c cookies.txt http://127.0.0.1:5000/login -d username=ada -d password=lovelace
@@ -13,11 +13,11 @@ r"""A site with Flask-Login that lets AI clients in: people sign in by cookie, t
         -H 'Content-Type: application/json' -d '{"name": "notes_list", "arguments": {}}'
     {"error": {"code": "unauthorized", "message": "Valid credentials are required"}}
 
-The last answer matters: the tools do not take the cookie. The only credentials there are what the auth object asks for,
-here a header that no browser adds by itself. So no page of another site can call a tool in the name of a visitor, and
-the tools need no CSRF tokens (with Flask-WTF: ``csrf.exempt(rpc)``). An auth callback of your own that looks into
-``flask.session`` would change that. For the same reason a tool asks ``tokens.current_user()`` who is calling, and not
-Flask-Login, which would believe a cookie.
+The last response matters: the tools do not accept the cookie. They accept only what the auth object checks, here a
+header that no browser adds by itself. So no page of another site can call a tool in the name of a visitor, and the
+tools need no CSRF tokens (with Flask-WTF: ``csrf.exempt(rpc)``). An auth callback of your own that reads
+``flask.session`` would change that. For the same reason a tool gets its user from ``tokens.current_user()``, and not
+from Flask-Login, which would trust a cookie.
 
 The pages do take the cookie, and need protection: here ``SameSite``, and Flask-WTF's tokens in a real site.
 """

@@ -1,4 +1,4 @@
-r"""A long import that says how far it is, and stops when nobody waits for it any more.
+r"""A long import that reports its progress, and stops when the client disconnects.
 
     $ flask --app long_import run
     $ curl -N http://127.0.0.1:5000/mcp -H 'Content-Type: application/json' \
@@ -18,8 +18,8 @@ r"""A long import that says how far it is, and stops when nobody waits for it an
     {"error": {"code": "execution_error",
                "message": "Tool execution failed: Row 1 has no e-mail address; nothing was imported"}}
 
-A client that sends no ``progressToken``, and every caller of the other faces, gets the result alone: the method is the
-same. Whoever goes away (here with Ctrl-C) makes ``current_call.cancelled`` true, and so does the end of ``timeout=``.
+A client that sends no ``progressToken``, or calls by REST or JSON-RPC, gets only the result, from the same method.
+``current_call.cancelled`` becomes true when the client disconnects (here with Ctrl-C), and when ``timeout=`` is over.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Imported:
     contacts: Annotated[int, "How many there are now"]
 
 
-@rpc.method("contacts_import", timeout=600)
+@rpc.method("contacts_import", streams=True, timeout=600)
 @mcp_tool(title="Import contacts", annotations={"destructiveHint": False, "idempotentHint": True})
 def import_contacts(csv: Annotated[str, "Rows of name and email, below a row that says so"]) -> Imported:
     """Import contacts from CSV, all of them or none."""
@@ -54,7 +54,7 @@ def import_contacts(csv: Annotated[str, "Rows of name and email, below a row tha
     found = {}
     for number, row in enumerate(rows, start=1):
         if current_call.cancelled:
-            raise RpcError("Nothing was imported, because nobody waited for it")
+            raise RpcError("Cancelled; nothing was imported")
         found[address_in(row, number)] = row["name"]
         current_call.progress(number, len(rows))
     CONTACTS.update(found)

@@ -1,4 +1,4 @@
-r"""Several servers as one: any request may go to any of them, because they share a key and a Redis.
+r"""Several servers behind one address: any of them can answer any request, because they share a key and a Redis.
 
     $ redis-server --port 6379 --bind 127.0.0.1 --save ''
     $ SECRET_KEY=shared REDIS_URL=redis://127.0.0.1:6379 \
@@ -6,8 +6,8 @@ r"""Several servers as one: any request may go to any of them, because they shar
     $ SECRET_KEY=shared REDIS_URL=redis://127.0.0.1:6379 \
         gunicorn --threads 8 --no-control-socket --bind 127.0.0.1:8002 several_instances:app
 
-A client from before 2026-07-28 is welcomed by one of them and gets a session id. That is a token which every server
-with the same key can check, so its next request may go to the other one:
+A client from before 2026-07-28 gets a session id from one of them. It is a signed token that every server with the
+same key can check, so the next request may go to the other one:
 
     $ JSON='Content-Type: application/json'
     $ curl http://127.0.0.1:8001/mcp -H "$JSON" --dump-header headers.txt \
@@ -19,7 +19,7 @@ with the same key can check, so its next request may go to the other one:
     {"jsonrpc": "2.0", "id": 2, "result": {"content": [{"type": "text", "text": "drawn"}],
                                            "structuredContent": {"result": "drawn"}, "isError": false}}
 
-Rate limits are counted in Redis, so three calls an hour are three for both together:
+Rate limits are counted in Redis, so three calls an hour are three for both servers together:
 
     $ curl http://127.0.0.1:8001/mcp/tools/invoke -H "$JSON" -d '{"name": "draw", "arguments": {}}'
     {"result": "drawn"}
@@ -29,9 +29,9 @@ Rate limits are counted in Redis, so three calls an hour are three for both toge
         --output /dev/null --write-out '%{http_code}'
     429
 
-Before 2026-07-28 a question to the person at the client (try ``put_back``, which asks before it runs) stands on the
-stream of the call, and the answer comes by another request, perhaps to another server. Redis passes it on too: that is
-what ``JSONRPC_MCP_MAILBOX`` is for. On one machine, its processes do the same by files, without any setting.
+Before 2026-07-28 a question to the person at the client (try ``put_back``, which asks before it runs) is sent on the
+event stream of the call, and the answer comes with another request, perhaps to another server. Redis passes it on: that
+is what ``JSONRPC_MCP_MAILBOX`` is for. On one machine, the processes use an SQLite file, without any setting.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def draw() -> str:
 @rpc.method("put_back")
 @mcp_tool(title="Put all lots back", confirm="Put all lots back?")
 def put_back() -> str:
-    """Begin anew."""
+    """Start again with all lots."""
     limiter.reset()
     return "put back"
 

@@ -12,7 +12,7 @@ r"""Books in a database: create, read, update and delete, with SQLAlchemy and ma
         -d '{"name": "books_delete", "arguments": {"id": 7}}'
     {"error": {"code": "execution_error", "message": "Tool execution failed: Book 7 does not exist"}}
 
-Everyone may do everything here; pass ``McpBlueprint(auth=...)`` and ``access=[...]`` as ``login_site`` does.
+Anyone may call everything here; pass ``McpBlueprint(auth=...)`` and ``access=[...]`` as ``login_site`` does.
 """
 
 from __future__ import annotations

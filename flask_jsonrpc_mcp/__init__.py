@@ -1,8 +1,9 @@
 """One annotated function: an MCP tool, a JSON-RPC 2.0 method and a REST endpoint of a Flask app."""
 
-from .access import Caller
+from .ask import Elicit, Elicited, ElicitUrl, ListRoots, Root, Sample, Sampled
+from .auth import CachedPasswords, Caller
 from .blueprint import McpBlueprint
-from .calls import Call, current_call
+from .call import Call, current_call
 from .content import (
     AudioContent,
     EmbeddedResource,
@@ -12,11 +13,9 @@ from .content import (
     TextContent,
     ToolResult,
 )
-from .dispatcher import method_called
 from .errors import RpcError
-from .marks import mcp_tool
-from .passwords import CachedPasswords
-from .questions import Elicit, Elicited, ElicitUrl, ListRoots, Root, Sample, Sampled
+from .invoke import method_called
+from .method import mcp_tool
 
 __all__ = [
     "AudioContent",

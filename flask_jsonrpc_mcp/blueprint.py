@@ -1,12 +1,13 @@
-"""`McpBlueprint`: what a Flask app registers. It owns the methods and puts the faces' routes in place.
+"""`McpBlueprint`: the blueprint that an app registers. It has the decorators, and adds the routes of all faces.
 
-Two moments matter. When the module with the blueprint is imported, methods are added and checked. When the blueprint
-is registered on an app, settings get their defaults and the routes appear; methods may still be added after that.
+At import, functions are registered and checked. When the blueprint is registered on an app, settings get their defaults
+and the routes are added; functions may still be registered later.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from flask import Blueprint, current_app, has_app_context
@@ -14,19 +15,19 @@ from flask.blueprints import BlueprintSetupState
 from flask.sansio.app import App
 from flask_httpauth import HTTPAuth, MultiAuth
 
-from . import changes, mailbox
-from .access import Authenticator, PermissionsLoader, UserLoader
-from .completers import make_completer
-from .core import Core
-from .declarations import checked_permissions, spell
-from .faces import discovery, jsonrpc, mcp, rest
-from .faces.explorer import ROUTES as EXPLORER_ROUTES
-from .faces.routes import Route
-from .methods import CommonOptions, MethodOptions, make_method
-from .prompts import PromptOptions, make_prompt
+from . import mailbox
+from .auth import Authenticator, PermissionsLoader, UserLoader
+from .config import NO_DOTS, PREFIX, set_defaults
+from .http import jsonrpc, rest
+from .http.explorer import ROUTES as EXPLORER_ROUTES
+from .http.routes import Route
+from .mcp import discovery
+from .mcp import http as mcp_http
+from .method import CommonOptions, Method, MethodOptions, checked_permissions, make_method, name_of, naming
+from .prompts import Completer, Prompt, PromptOptions, completer_name
 from .rate_limits import RateLimits
-from .resources import ResourceOptions, make_resource
-from .settings import NO_DOTS, PREFIX, set_defaults
+from .registry import EXTENSION, Registry
+from .resources import Resource, ResourceOptions
 
 if TYPE_CHECKING:
     from flask_limiter import Limiter
@@ -34,11 +35,11 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-ROUTES: tuple[Route, ...] = (*mcp.ROUTES, *rest.ROUTES, *jsonrpc.ROUTES, *discovery.ROUTES)
+ROUTES: tuple[Route, ...] = (*mcp_http.ROUTES, *rest.ROUTES, *jsonrpc.ROUTES, *discovery.ROUTES)
 
 
 class McpBlueprint(Blueprint):
-    """A Flask blueprint whose methods are MCP tools, JSON-RPC methods and REST endpoints at once.
+    """A Flask blueprint whose methods are MCP tools, JSON-RPC methods and REST endpoints at the same time.
 
     ::
 
@@ -53,12 +54,12 @@ class McpBlueprint(Blueprint):
     :param name: The blueprint's name; several in one app need different ones, and different URL prefixes.
     :param import_name: As for any blueprint; only needed for its own templates and static files.
     :param auth: A Flask-HTTPAuth object: Basic, Token, Digest or Multi. Without one every caller is anonymous.
-    :param require_auth: Refuse anonymous callers everywhere but under ``/.well-known/`` and at the explorer's page.
-    :param discover_access: Permissions it takes to list and describe tools.
-    :param explorer: Serve a page on which people try the tools, at ``/mcp/explorer``.
+    :param require_auth: Reject anonymous callers, except under ``/.well-known/`` and for the explorer's page.
+    :param discover_access: The permissions needed to list and describe tools.
+    :param explorer: Serve a page to try the tools at ``/mcp/explorer``.
     :param limiter: The app's Flask-Limiter object, for rate limits.
-    :param rate_limit: How many calls one caller may make, such as ``"100/minute"``; needs a limiter.
-    :param options: Everything else a :class:`flask.Blueprint` takes, such as ``url_prefix``.
+    :param rate_limit: A limit for all calls of one caller, such as ``"100/minute"``; needs a limiter.
+    :param options: Other options of :class:`flask.Blueprint`, such as ``url_prefix``.
     """
 
     def __init__(
@@ -77,20 +78,21 @@ class McpBlueprint(Blueprint):
         super().__init__(name, import_name, **options)
         if require_auth and auth is None:
             raise ValueError("require_auth=True needs an auth object to sign in with; pass auth= too")
-        self._rate_limits = RateLimits(name, limiter, rate_limit)
-        self.core = Core(
+        self._registry = Registry(
             name,
-            Authenticator(auth),
-            self._rate_limits,
-            require_auth=require_auth,
-            discover_access=checked_permissions("discover_access", discover_access),
+            Authenticator(
+                auth,
+                required=require_auth,
+                discover_access=checked_permissions("discover_access", discover_access),
+            ),
+            RateLimits(name, limiter, rate_limit),
         )
         self._routes = (*ROUTES, *EXPLORER_ROUTES) if explorer else ROUTES
         for route in self._routes:
             self.add_url_rule(
                 route.path,
                 route.endpoint,
-                route.view_for(self.core),
+                route.view_for(self._registry),
                 strict_slashes=False,
                 merge_slashes=False,
                 provide_automatic_options=False,
@@ -104,20 +106,22 @@ class McpBlueprint(Blueprint):
     def method(self, name: str | None = None, **options: Unpack[MethodOptions]) -> Callable[[F], F]: ...
 
     def method(self, name: Any = None, **options: Any) -> Any:
-        """Make a function a method. Returns the very function it got.
+        """Register a function as a method, and return it unchanged.
 
-        :param name: How callers name it; by default the function's own name.
-        :param description: What it does, for people and models; by default its docstring.
-        :param params: What it takes, as a JSON Schema dict, a marshmallow schema (class, instance or dict of fields);
-            by default its type hints. A marshmallow schema loads the arguments.
-        :param output: What it gives, likewise; by default its return hint. A marshmallow schema dumps the result.
-        :param validate_output: Whether results are checked against what ``output`` or the hint declares. ``False``
-            saves the time for large results that are right anyway; the schema is still shown.
-        :param access: The permissions a caller needs, every one of them; by default none, so anyone may call it.
-        :param max_age: For how many seconds caches may keep its replies to GET; by default not at all.
-        :param timeout: After how many seconds the caller is answered, whatever the method does; by default it may
-            take its time. The method sees ``current_call.cancelled`` then.
-        :param rate_limit: How many calls of it one caller may make, such as ``"5/minute"``.
+        :param name: Its name for callers; by default the function's name.
+        :param description: What it does, for people and models; by default the docstring.
+        :param params: The schema of its arguments: a JSON Schema dict or a marshmallow schema (class, instance or dict
+            of fields); by default its type hints. A marshmallow schema loads the arguments.
+        :param output: The schema of its result, likewise; by default the return hint. A marshmallow schema dumps it.
+        :param validate_output: Whether results are validated against the output schema. ``False`` saves time for large
+            results; the schema is still published.
+        :param access: The permissions that a caller needs, all of them; by default none.
+        :param max_age: For how many seconds caches may store its responses to GET; by default not at all.
+        :param timeout: After how many seconds the caller gets an error if the method has not returned. The method runs
+            in a second thread then, and sees ``current_call.cancelled``. Teardown functions do not wait for it.
+        :param rate_limit: A limit for its calls by one caller, such as ``"5/minute"``.
+        :param streams: Run it while its response is being sent, so that progress and log messages reach an MCP client
+            that asked for them at once. A generator function always does.
         :raises TypeError, ValueError: naming the function and the fix.
         """
         if callable(name):
@@ -125,18 +129,18 @@ class McpBlueprint(Blueprint):
         return lambda func: self.add_method(name, func, **options)
 
     def add_method(self, name: str | None, func: F, **options: Unpack[MethodOptions]) -> F:
-        """Make a function a method, without a decorator. See :meth:`method`."""
-        self.core.registry.add(make_method(func, name, self._rate_limits, **options))
-        self._announce(changes.TOOLS)
+        """Register a function as a method without a decorator. See :meth:`method`."""
+        self._registry.methods.add(make_method(Method, func, name, options, self._parse_limits))
+        self._announce(mailbox.TOOLS)
         return func
 
     def remove_method(self, name: str) -> None:
-        """Take a method away again.
+        """Remove a method.
 
-        :raises KeyError: when there is none of this name.
+        :raises KeyError: if there is no such method.
         """
-        self.core.registry.remove(name)
-        self._announce(changes.TOOLS)
+        self._registry.methods.remove(name)
+        self._announce(mailbox.TOOLS)
 
     @overload
     def prompt(self, name: F, /) -> F: ...
@@ -145,16 +149,16 @@ class McpBlueprint(Blueprint):
     def prompt(self, name: str | None = None, **options: Unpack[PromptOptions]) -> Callable[[F], F]: ...
 
     def prompt(self, name: Any = None, **options: Any) -> Any:
-        """Make a function a prompt: what a person starts a conversation with. Returns the very function it got.
+        """Register a function as a prompt, and return it unchanged.
 
-        It returns a text, a content block, a :class:`PromptMessage`, or a list of these. Clients send arguments as
-        texts; they arrive as the hints say.
+        The function returns a string, a content block, a :class:`PromptMessage`, or a list of these. Clients send
+        arguments as strings; they are converted to the types of the hints.
 
-        :param name: How clients name it; by default the function's own name.
+        :param name: Its name for clients; by default the function's name.
         :param title: A name for people to read.
         :param description: What it is for; by default the docstring.
-        :param params: What it takes, as for :meth:`method`.
-        :param access: The permissions it takes, every one of them.
+        :param params: The schema of its arguments, as for :meth:`method`.
+        :param access: The permissions that a caller needs, all of them.
         :param timeout: As for :meth:`method`.
         :param rate_limit: As for :meth:`method`.
         :raises TypeError, ValueError: naming the function and the fix.
@@ -164,35 +168,35 @@ class McpBlueprint(Blueprint):
         return lambda func: self.add_prompt(name, func, **options)
 
     def add_prompt(self, name: str | None, func: F, **options: Unpack[PromptOptions]) -> F:
-        """Make a function a prompt, without a decorator. See :meth:`prompt`."""
-        self.core.prompt_registry.add(make_prompt(func, name, self._rate_limits, **options))
-        self._announce(changes.PROMPTS)
+        """Register a function as a prompt without a decorator. See :meth:`prompt`."""
+        self._registry.prompts.add(make_method(Prompt, func, name, options, self._parse_limits))
+        self._announce(mailbox.PROMPTS)
         return func
 
     def remove_prompt(self, name: str) -> None:
-        """Take a prompt away again, and its completers.
+        """Remove a prompt and its completers.
 
-        :raises KeyError: when there is none of this name.
+        :raises KeyError: if there is no such prompt.
         """
-        self.core.remove_completers(self.core.prompt_registry.remove(name))
-        self._announce(changes.PROMPTS)
+        self._registry.remove_completers(self._registry.prompts.remove(name))
+        self._announce(mailbox.PROMPTS)
 
     def resource(self, uri: str, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
-        """Make a function a resource: something to read under a URI. Returns the very function it got.
+        """Register a function as a resource, and return it unchanged.
 
-        It returns a text, bytes, or anything else that becomes JSON; ``None`` when there is nothing under this URI; a
-        list of :class:`EmbeddedResource` for several contents.
+        The function returns a string, bytes, or any other value, which becomes JSON; ``None`` if there is nothing at
+        this URI; a list of :class:`EmbeddedResource` for several contents.
 
         :param uri: Its URI, or a template such as ``"articles://{id}"``, whose variables are the function's parameters.
-            ``{name}`` stands for a part without a slash, ``{+path}`` for one that may have some; both arrive decoded,
-            so a ``%2F`` is a slash.
-        :param name: Its name in lists; by default the function's own.
+            ``{name}`` matches a part without a slash, ``{+path}`` may contain slashes. Both are percent-decoded, so
+            ``%2F`` becomes a slash.
+        :param name: Its name in lists; by default the function's name.
         :param title: A name for people to read.
         :param description: What it is; by default the docstring.
-        :param mime_type: The type of what it returns; by default plain text, bytes or JSON, as it is.
-        :param annotations: For whom it is and how much it matters: ``audience``, ``priority``, ``lastModified``.
-        :param access: The permissions it takes, every one of them.
-        :param max_age: For how many seconds clients may keep what they have read.
+        :param mime_type: The MIME type of its contents; by default plain text, octet-stream or JSON.
+        :param annotations: MCP's ``audience``, ``priority`` and ``lastModified``.
+        :param access: The permissions that a caller needs, all of them.
+        :param max_age: For how many seconds clients may cache its contents.
         :param timeout: As for :meth:`method`.
         :param rate_limit: As for :meth:`method`.
         :raises TypeError, ValueError: naming the function and the fix.
@@ -202,114 +206,130 @@ class McpBlueprint(Blueprint):
         return lambda func: self.add_resource(uri, func, **options)
 
     def add_resource(self, uri: str, func: F, **options: Unpack[ResourceOptions]) -> F:
-        """Make a function a resource, without a decorator. See :meth:`resource`."""
-        resource = make_resource(func, uri, self._rate_limits, **options)
-        self.core.resources.registry_of(uri).add(resource)
-        self._announce(changes.RESOURCES)
+        """Register a function as a resource without a decorator. See :meth:`resource`."""
+        resource = make_method(Resource, func, uri, options, self._parse_limits)
+        with naming(func):
+            resource.check_variables()
+        self._registry.resources.collection_for(uri).add(resource)
+        self._announce(mailbox.RESOURCES)
         return func
 
     def remove_resource(self, uri: str) -> None:
-        """Take a resource away again, by the URI or template it was added with, and its completers.
+        """Remove a resource and its completers, by the URI or template it was registered with.
 
-        :raises KeyError: when there is none.
+        :raises KeyError: if there is no such resource.
         """
-        self.core.remove_completers(self.core.resources.registry_of(uri).remove(uri))
-        self._announce(changes.RESOURCES)
+        self._registry.remove_completers(self._registry.resources.collection_for(uri).remove(uri))
+        self._announce(mailbox.RESOURCES)
 
     def completer(self, completed: str, argument: str, **options: Unpack[CommonOptions]) -> Callable[[F], F]:
-        """Let a function suggest values for an argument. Returns the very function it got.
+        """Register a function that suggests values for an argument, and return it unchanged.
 
-        It gets what was typed so far, and the other arguments that it has parameters for, which need defaults. It
-        returns a list of texts, the best first. An argument with fixed choices needs no completer.
+        The function gets the value typed so far, and the other arguments that it has parameters for, which need
+        defaults. It returns a list of strings, the best first. An argument with an ``enum`` needs no completer.
 
-        :param completed: The name of a prompt, or the template of a resource, that is there already.
-        :param argument: Which of its arguments.
+        :param completed: The name of a prompt or the template of a resource, registered before.
+        :param argument: The name of its argument.
         :raises TypeError, ValueError: naming the function and the fix.
         """
 
         def add(func: F) -> F:
-            found = self.core.prompt_registry.get(completed) or self.core.resources.template_registry.get(completed)
+            registry = self._registry
+            found = registry.prompts.get(completed) or registry.resources.templates.get(completed)
             if found is None:
                 raise ValueError(
-                    f"{spell(func)}: there is no prompt or resource template {completed!r}; add it before its completer"
+                    f"{name_of(func)}: there is no prompt or resource template {completed!r};"
+                    " register it before its completer"
                 )
-            self.core.completer_registry.add(make_completer(func, found, argument, self._rate_limits, **options))
+            properties = found.params.schema["properties"]
+            if argument not in properties:
+                known = ", ".join(properties) or "none"
+                raise ValueError(
+                    f"{name_of(func)}: {name_of(found.func)} has no argument {argument!r} (it has: {known})"
+                )
+            name = completer_name(found.name, argument)
+            completer = make_method(Completer, func, name, options, self._parse_limits)
+            with naming(func):
+                completer.check_parameters()
+            registry.completers.add(replace(completer, access=found.access | completer.access))
             return func
 
         return add
 
     def notify_changed(self, what: str) -> None:
-        """Tell the clients that listen, in all workers, that something has changed.
+        """Notify the listening clients of all workers of a change.
 
-        Adding and removing methods, prompts and resources inside an app context tells them by itself. Needs
-        ``JSONRPC_MCP_SUBSCRIPTIONS``, and an app context.
+        Registering and removing methods, prompts and resources in an app context does so by itself. Needs
+        ``JSONRPC_MCP_SUBSCRIPTIONS`` and an app context.
 
-        :param what: ``"tools"``, ``"prompts"`` or ``"resources"`` for that list, or the URI of a resource that reads
-            differently now.
+        :param what: ``"tools"``, ``"prompts"`` or ``"resources"`` for that list, or the URI of a changed resource.
         """
-        changes.announce(self.core.name, what)
+        mailbox.announce(self._registry.name, what)
 
     def _announce(self, what: str) -> None:
         if has_app_context() and mailbox.EXTENSION in current_app.extensions:
             self.notify_changed(what)
 
-    def permissions_loader(self, loader: F) -> F:
-        """Say what callers may do, instead of the auth object's ``get_user_roles``.
+    def _parse_limits(self, limits: str | None) -> tuple[Any, ...]:
+        return self._registry.rate_limits.parse(limits)
 
-        The function gets what the verify callback returned, ``None`` for an anonymous caller, and returns
-        the caller's permissions.
+    def permissions_loader(self, loader: F) -> F:
+        """Register the function that returns a caller's permissions, instead of the auth object's ``get_user_roles``.
+
+        It gets what the verify callback returned (the user name if that is ``True``), ``None`` for an anonymous caller.
         """
         callback: PermissionsLoader = loader
-        self.core.authenticator.permissions_loader = callback
+        self._registry.auth.permissions_loader = callback
         return loader
 
     def user_loader(self, loader: F) -> F:
-        """Say how a user is found by name alone, for ``flask mcp call --user NAME``.
+        """Register the function that returns a user by name, for ``flask mcp call --user NAME``.
 
-        The function gets the name and returns what the auth object's verify callback would, or ``None``.
+        It returns what the auth object's verify callback would, or ``None``.
         """
         callback: UserLoader = loader
-        self.core.authenticator.user_loader = callback
+        self._registry.auth.user_loader = callback
         return loader
 
     def _mount(self, state: BlueprintSetupState) -> None:
-        """Take a place in an app that registers this blueprint."""
+        """On registration: set config defaults, add the well-known route, record this blueprint on the app."""
         app, name = state.app, f"{state.name_prefix}.{state.name}".lstrip(".")
         set_defaults(app)
         mailbox.init_app(app)
         if app.config[PREFIX + "TOOL_NAME_STYLE"] == NO_DOTS:
-            self.core.registry.use_aliases()
-        blueprints: dict[str, Core] = app.extensions.setdefault(discovery.EXTENSION, {})
-        blueprints[name] = self.core
+            self._registry.methods.has_aliases = True
+        self._registry.methods.check_all()
+        registries: dict[str, Registry] = app.extensions.setdefault(EXTENSION, {})
+        registries[name] = self._registry
         endpoints = {f"{name}.{route.endpoint}" for route in self._routes}
         well_known = discovery.WELL_KNOWN
         if well_known.endpoint not in app.view_functions:
             app.add_url_rule(
                 well_known.path,
                 well_known.endpoint,
-                well_known.view_for(self.core),
+                well_known.view_for(self._registry),
                 strict_slashes=False,
                 provide_automatic_options=False,
             )
             endpoints.add(well_known.endpoint)
-        _claim(app, endpoints)
+        _accept_all_methods(app, endpoints)
 
 
-def _claim(app: App, endpoints: set[str]) -> None:
-    """Let our rules match every HTTP method (see `faces.routes`), and see that nobody else has their places.
+def _accept_all_methods(app: App, endpoints: set[str]) -> None:
+    """Let our URL rules match every HTTP method, because Flask's own 405 response is HTML (see `http.routes`).
 
-    :raises ValueError: when another blueprint of ours is there already.
+    :raises ValueError: if another blueprint of ours has the same rules.
     """
-    places: dict[tuple[str, str | None, str | None], str] = {}
+    taken_by: dict[tuple[str, str | None, str | None], str] = {}
     for rule in app.url_map.iter_rules():
         place = (rule.rule, rule.subdomain, rule.host)
         if rule.endpoint in endpoints:
             rule.methods = None
-            taken = places.get(place)
+            taken = taken_by.get(place)
             if taken is not None and taken.rpartition(".")[2] == rule.endpoint.rpartition(".")[2]:
                 raise ValueError(
                     f"blueprints {taken.rpartition('.')[0]!r} and {rule.endpoint.rpartition('.')[0]!r} are both at"
                     f" {rule.rule}; give one of them a url_prefix"
                 )
         else:
-            places[place] = rule.endpoint
+            taken_by[place] = rule.endpoint

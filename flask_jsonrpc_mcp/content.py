@@ -1,4 +1,4 @@
-"""What a method may return when a value is not enough: content blocks, messages, a result with content of its own."""
+"""What a method may return besides plain values: content blocks, prompt messages, `ToolResult`."""
 
 from __future__ import annotations
 
@@ -8,22 +8,21 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from .strict_json import to_plain
-from .values import Value
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class ContentBlock(Value):
-    """One part of what a tool shows to a model. Use one of the classes below.
+@dataclass(frozen=True, kw_only=True)
+class ContentBlock:
+    """A block of content for a model. Use one of the subclasses.
 
-    :param annotations: For whom it is and how much it matters: ``audience``, ``priority``, ``lastModified``.
-    :param meta: Anything else the client should get beside it.
+    :param annotations: MCP's ``audience``, ``priority`` and ``lastModified``.
+    :param meta: Sent to the client as ``_meta``.
     """
 
     annotations: Mapping[str, Any] | None = None
     meta: Mapping[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Spell the block as MCP does: members that are not set are left out."""
+        """Return the block as MCP defines it, without members that are not set."""
         members = {**self._members(), "annotations": self.annotations, "_meta": self.meta}
         plain: dict[str, Any] = to_plain({name: value for name, value in members.items() if value is not None})
         return plain
@@ -32,7 +31,7 @@ class ContentBlock(Value):
         raise NotImplementedError
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(frozen=True)
 class TextContent(ContentBlock):
     """A text."""
 
@@ -42,9 +41,9 @@ class TextContent(ContentBlock):
         return {"type": "text", "text": _text(self.text)}
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(frozen=True)
 class ImageContent(ContentBlock):
-    """A picture, as bytes."""
+    """An image, as bytes."""
 
     data: bytes
     mime_type: str = "image/png"
@@ -53,9 +52,9 @@ class ImageContent(ContentBlock):
         return {"type": "image", "data": _base64(self.data), "mimeType": self.mime_type}
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(frozen=True)
 class AudioContent(ContentBlock):
-    """A sound, as bytes."""
+    """Audio, as bytes."""
 
     data: bytes
     mime_type: str = "audio/wav"
@@ -64,9 +63,9 @@ class AudioContent(ContentBlock):
         return {"type": "audio", "data": _base64(self.data), "mimeType": self.mime_type}
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(frozen=True)
 class ResourceLink(ContentBlock):
-    """Where there is something to read."""
+    """A link to a resource."""
 
     uri: str
     name: str
@@ -87,9 +86,9 @@ class ResourceLink(ContentBlock):
         }
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(frozen=True)
 class EmbeddedResource(ContentBlock):
-    """Something to read, itself: as text, or as bytes."""
+    """The contents of a resource, as text or bytes."""
 
     uri: str
     contents: str | bytes
@@ -106,13 +105,13 @@ class EmbeddedResource(ContentBlock):
         return {"type": "resource", "resource": resource}
 
 
-@dataclass(eq=False, repr=False)
-class ToolResult(Value):
-    """A value together with how to show it.
+@dataclass(frozen=True)
+class ToolResult:
+    """A result with content of its own.
 
-    :param value: The result itself, as a method would otherwise return it.
-    :param content: What a model is shown instead of the value as text.
-    :param meta: Anything else the client should get beside it, under ``_meta``.
+    :param value: The result, as the method would otherwise return it.
+    :param content: Content blocks for the model, instead of the value as text.
+    :param meta: Sent to the client as ``_meta``.
     """
 
     value: Any = None
@@ -120,11 +119,11 @@ class ToolResult(Value):
     meta: Mapping[str, Any] | None = None
 
 
-@dataclass(eq=False, repr=False)
-class PromptMessage(Value):
-    """One message of a prompt, or of what a model is asked.
+@dataclass(frozen=True)
+class PromptMessage:
+    """A message of a prompt, or of a sampling request.
 
-    :param role: Who says it: ``user`` or ``assistant``.
+    :param role: ``user`` or ``assistant``.
     """
 
     content: ContentBlock | str
@@ -136,18 +135,18 @@ class PromptMessage(Value):
         return {"role": self.role, "content": _as_block(self.content).to_json()}
 
 
-def messages_of(said: Any) -> list[dict[str, Any]]:
-    """Spell messages: a text, a content block, a `PromptMessage`, or several of these.
+def messages_of(returned: Any) -> list[dict[str, Any]]:
+    """Convert a string, a content block, a `PromptMessage` or a list of these to messages.
 
     :raises TypeError, ValueError: for anything else.
     """
-    several = said if isinstance(said, (list, tuple)) else [said]
+    several = returned if isinstance(returned, (list, tuple)) else [returned]
     messages = [item if isinstance(item, PromptMessage) else PromptMessage(item) for item in several]
     return [message.to_json() for message in messages]
 
 
 def as_tool_result(returned: Any) -> ToolResult | None:
-    """Read a result that has content of its own; ``None`` for a plain value."""
+    """Return the `ToolResult` of a result with content blocks; ``None`` for a plain value."""
     if isinstance(returned, ToolResult):
         return returned
     if isinstance(returned, ContentBlock):
@@ -158,7 +157,7 @@ def as_tool_result(returned: Any) -> ToolResult | None:
 
 
 def blocks_of(result: ToolResult) -> list[dict[str, Any]]:
-    """Spell the content of a result; plain strings among it are texts.
+    """Convert the content of a result; strings become text blocks.
 
     :raises TypeError: for anything else.
     """
@@ -167,9 +166,9 @@ def blocks_of(result: ToolResult) -> list[dict[str, Any]]:
 
 
 def meta_of(result: ToolResult) -> dict[str, Any] | None:
-    """Spell what the client gets beside a result.
+    """Convert the ``meta`` of a result.
 
-    :raises TypeError: when it is no mapping.
+    :raises TypeError: if it is not a mapping.
     """
     if result.meta is None:
         return None
@@ -179,7 +178,7 @@ def meta_of(result: ToolResult) -> dict[str, Any] | None:
 
 
 def is_content_hint(hint: Any) -> bool:
-    """Tell whether a return hint speaks of content, for which there is no schema to declare."""
+    """Whether a return hint contains content blocks, which have no output schema."""
     if isinstance(hint, type) and issubclass(hint, (ContentBlock, ToolResult)):
         return True
     return any(is_content_hint(inner) for inner in get_args(hint))

@@ -1,37 +1,38 @@
-"""Every failure a caller can be told about: its JSON-RPC code, HTTP status, REST slug and text.
+"""The errors that callers see, each with its JSON-RPC code, HTTP status, REST slug and text.
 
     RpcError                    an expected failure of a method; raise it from your own code
     ├── ParseError              the text is not strict JSON
     ├── InvalidRequest          JSON, but not a request we can read
     │   ├── MissingParameter    a member of the request is missing or of the wrong kind
     │   ├── InvalidCursor       not a cursor we handed out
-    │   ├── Unauthorized        credentials were given and are wrong, or none were given where some are needed
-    │   ├── Forbidden           a page, host or caller that is not let in here
-    │   ├── NoSuchPath          a path below ours with nothing behind it
-    │   ├── VerbNotAllowed      this path answers other HTTP methods
+    │   ├── Unauthorized        wrong credentials, or none where they are required
+    │   ├── Forbidden           this origin, host or caller is not allowed
+    │   ├── NoSuchPath          no route at this path below the blueprint
+    │   ├── VerbNotAllowed      this path takes other HTTP methods
     │   ├── BodyTooLarge        the request body is over the limit
-    │   ├── UnreadableBody      the body ended early or its framing is broken
+    │   ├── UnreadableBody      the body ended early or its framing is invalid
     │   ├── UnsupportedMediaType
-    │   ├── HeaderMismatch      MCP: a header says something else than the body
-    │   ├── UnsupportedVersion  MCP: a protocol version we do not speak
-    │   ├── MalformedParams     MCP: the params of a protocol method are not what it takes
-    │   │   └── UnknownName     MCP: no such tool, prompt or resource, or none this caller may know of
+    │   ├── HeaderMismatch      MCP: a header and the body differ
+    │   ├── UnsupportedVersion  MCP: a protocol version this server does not support
+    │   ├── MalformedParams     MCP: the params of a protocol method are invalid
+    │   │   └── UnknownName     MCP: no such tool, prompt or resource, or none visible to this caller
     │   │       ├── UnknownTool
     │   │       ├── UnknownPrompt
     │   │       └── UnknownResource
-    │   ├── SessionMissing      MCP before 2026: the client has not been initialised
-    │   └── SessionNotFound     MCP before 2026: the session has ended or belongs to someone else
-    ├── MethodNotFound          no such method, or none this caller may know of
-    │   └── SignInRequired      the same, told to an anonymous caller who could sign in
-    ├── InvalidParams           the arguments break the schema
-    ├── MissingCapability       the tool needs something of the client that it cannot do
-    ├── TimedOut                the method has not ended after its time
-    ├── Overloaded              too many methods have not
-    ├── RateLimited             one call too many
-    └── InternalError           anything unexpected in a method; the details are in the log under its id
+    │   ├── SessionMissing      MCP before 2026-07-28: no Mcp-Session-Id
+    │   └── SessionNotFound     MCP before 2026-07-28: the session has expired or is another caller's
+    ├── MethodNotFound          no such method, or none visible to this caller
+    │   └── SignInRequired      the same, for an anonymous caller who could sign in
+    ├── InvalidParams           the arguments do not match the schema
+    ├── MissingCapability       the tool needs a capability that the client has not declared
+    ├── CannotAsk               the app has no SECRET_KEY to sign questions with
+    ├── TimedOut                the method did not return within its timeout
+    ├── Overloaded              too many calls hold a thread already
+    ├── RateLimited             the caller has exceeded a rate limit
+    └── InternalError           an unexpected exception in a method; the log has it under its id
         └── ServerFault         the same outside of a method, such as in a callback of the app
 
-Only the class attributes below map one vocabulary to another; the faces read them.
+A subclass is a docstring and class attributes. Nothing else maps JSON-RPC codes to HTTP statuses.
 """
 
 from __future__ import annotations
@@ -49,14 +50,14 @@ _CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]+")
 
 def one_line(text: str, limit: int = MAX_ERROR_TEXT) -> str:
     """Put a text on one line and cut it to ``limit`` characters."""
-    # Cut first: the text may be a megabyte long, and we need only its beginning. Half a surrogate pair, such as a
-    # file name can contain, has no form in an answer.
+    # Cut first, because the text may be a megabyte long. A lone surrogate, which a file name can contain, is replaced
+    # because UTF-8 cannot encode it.
     line = _CONTROL_CHARACTERS.sub(" ", text[: limit + 1].encode("utf-8", "replace").decode("utf-8"))
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong with a value, and where: ``path`` is a JSON Pointer, empty for the whole value."""
+    """One violation of a schema. ``path`` is a JSON Pointer, empty for the whole value."""
 
     path: str
     message: str
@@ -78,16 +79,20 @@ class RpcError(Exception):
 
     code = -32000
     status = 500
+    """The HTTP status on REST, and on MCP for mistakes of the client since 2026-07-28."""
+
     rpc_status = 200
+    """The HTTP status on ``/jsonrpc``, and on MCP before 2026-07-28."""
+
     slug = "execution_error"
     default_message = "Server error"
     rpc_message: str | None = None
-    """The text that JSON-RPC 2.0 has for the code, where it has one."""
+    """The message that JSON-RPC 2.0 defines for the code, if it does."""
 
     retry_after: int | None = None
-    """In how many seconds to try again, where that helps."""
+    """Seconds until a retry can succeed, sent as ``Retry-After``."""
 
-    # For subclasses of yours that forget to call this class's __init__.
+    # For subclasses whose __init__ does not call this one.
     message = default_message
     data: Any = None
 
@@ -111,7 +116,7 @@ class ParseError(RpcError):
 
 
 class InvalidRequest(RpcError):
-    """The JSON is not a request we can read."""
+    """The JSON is not a valid request."""
 
     code = -32600
     status = 400
@@ -130,14 +135,14 @@ class MissingParameter(InvalidRequest):
 
 
 class InvalidCursor(InvalidRequest):
-    """The cursor is not one that a list handed out."""
+    """The cursor did not come from a list of this server."""
 
     slug = "invalid_cursor"
     default_message = "Invalid cursor: send the nextCursor of the page before, or none"
 
 
 class Unauthorized(InvalidRequest):
-    """Wrong credentials, or none where some are needed. Answered with a challenge."""
+    """Wrong credentials, or none where they are required. The response has a challenge."""
 
     status = 401
     rpc_status = 401
@@ -146,7 +151,7 @@ class Unauthorized(InvalidRequest):
 
 
 class Forbidden(InvalidRequest):
-    """A page, host or caller that is not let in here."""
+    """This origin, host or caller is not allowed."""
 
     status = 403
     rpc_status = 403
@@ -155,7 +160,7 @@ class Forbidden(InvalidRequest):
 
 
 class NoSuchPath(InvalidRequest):
-    """A path below ours with nothing behind it."""
+    """No route at this path below the blueprint."""
 
     status = 404
     rpc_status = 404
@@ -164,7 +169,7 @@ class NoSuchPath(InvalidRequest):
 
 
 class VerbNotAllowed(InvalidRequest):
-    """This path answers other HTTP methods, named in ``allowed``."""
+    """This path takes other HTTP methods, listed in ``allowed``."""
 
     status = 405
     rpc_status = 405
@@ -185,14 +190,14 @@ class BodyTooLarge(InvalidRequest):
 
 
 class UnreadableBody(InvalidRequest):
-    """The body ended early or its framing is broken."""
+    """The body ended early or its framing is invalid."""
 
     slug = "unreadable_body"
     default_message = "The request body could not be read"
 
 
 class UnsupportedMediaType(InvalidRequest):
-    """The body is not labelled as JSON."""
+    """The ``Content-Type`` is not JSON."""
 
     status = 415
     rpc_status = 415
@@ -201,7 +206,7 @@ class UnsupportedMediaType(InvalidRequest):
 
 
 class HeaderMismatch(InvalidRequest):
-    """A header says something else than the body, or is missing."""
+    """A mirrored header is missing, or differs from the body."""
 
     code = -32020
 
@@ -210,7 +215,7 @@ class HeaderMismatch(InvalidRequest):
 
 
 class UnsupportedVersion(InvalidRequest):
-    """A protocol version we do not speak."""
+    """A protocol version this server does not support."""
 
     code = -32022
 
@@ -220,16 +225,16 @@ class UnsupportedVersion(InvalidRequest):
 
 
 class MalformedParams(InvalidRequest):
-    """The params of a protocol method are not what it takes."""
+    """The params of an MCP method are invalid."""
 
     code = -32602
     rpc_status = 200
 
 
 class UnknownName(MalformedParams):
-    """No such thing, or none this caller may know of.
+    """No such tool, prompt or resource, or none visible to this caller: the two look the same.
 
-    :param sign_in: An anonymous caller who could sign in; answered with a challenge.
+    :param sign_in: The caller is anonymous and could sign in; answer 401 with a challenge.
     """
 
     kind = "name"
@@ -241,19 +246,19 @@ class UnknownName(MalformedParams):
 
 
 class UnknownTool(UnknownName):
-    """No such tool, or none this caller may know of."""
+    """No such tool, or none visible to this caller."""
 
     kind = "tool"
 
 
 class UnknownPrompt(UnknownName):
-    """No such prompt, or none this caller may know of."""
+    """No such prompt, or none visible to this caller."""
 
     kind = "prompt"
 
 
 class UnknownResource(UnknownName):
-    """Nothing to read under this URI, or nothing this caller may know of."""
+    """No resource at this URI, or none visible to this caller."""
 
     kind = "resource"
 
@@ -264,13 +269,13 @@ class UnknownResource(UnknownName):
 
 
 class SessionMissing(InvalidRequest):
-    """The client has not been initialised."""
+    """The request has no ``Mcp-Session-Id``."""
 
     default_message = "Send initialize first, and the Mcp-Session-Id of its answer with everything after"
 
 
 class SessionNotFound(InvalidRequest):
-    """The session has ended, or belongs to someone else."""
+    """The session has expired, or is another caller's."""
 
     status = 404
     rpc_status = 404
@@ -278,7 +283,7 @@ class SessionNotFound(InvalidRequest):
 
 
 class MethodNotFound(RpcError):
-    """No such method, or none this caller may know of: the two look the same."""
+    """No such method, or none visible to this caller: the two look the same."""
 
     code = -32601
     status = 404
@@ -291,7 +296,7 @@ class MethodNotFound(RpcError):
 
 
 class SignInRequired(MethodNotFound):
-    """The same, told to an anonymous caller who could sign in. Answered with a challenge."""
+    """The same for an anonymous caller who could sign in. The response has a challenge."""
 
     status = 401
     rpc_status = 401
@@ -299,7 +304,7 @@ class SignInRequired(MethodNotFound):
 
 
 class InvalidParams(RpcError):
-    """The arguments break the schema. Every problem is listed with its path."""
+    """The arguments do not match the schema. Every problem is listed with its path."""
 
     code = -32602
     status = 400
@@ -314,7 +319,7 @@ class InvalidParams(RpcError):
 
 
 class MissingCapability(RpcError):
-    """The tool needs something of the client that it cannot do, or has not said that it can."""
+    """The tool needs a capability that the client has not declared."""
 
     code = -32021
     status = 400
@@ -324,15 +329,21 @@ class MissingCapability(RpcError):
         names = sorted(missing)
         needed: dict[str, dict[str, Any]] = {}
         for name in names:
-            # A dot leads to a capability within another.
+            # "elicitation.url" is the capability "url" within "elicitation".
             outer, _, inner = name.partition(".")
             needed.setdefault(outer, {}).update({inner: {}} if inner else {})
         text = f"This needs an MCP client that can do what it asks for: {', '.join(names)}"
         super().__init__(text, data={"requiredCapabilities": needed})
 
 
+class CannotAsk(RpcError):
+    """The app cannot sign questions to the client."""
+
+    default_message = "This server cannot ask: its SECRET_KEY is not set"
+
+
 class TimedOut(RpcError):
-    """The method has not ended after its time."""
+    """The method did not return within its timeout."""
 
     code = -32003
     status = 504
@@ -343,7 +354,7 @@ class TimedOut(RpcError):
 
 
 class Overloaded(RpcError):
-    """Too many methods have not ended after their time."""
+    """Too many calls hold a thread of this process already."""
 
     code = -32004
     status = 503
@@ -354,7 +365,7 @@ class Overloaded(RpcError):
 
 
 class RateLimited(RpcError):
-    """One call too many."""
+    """The caller has exceeded a rate limit."""
 
     code = -32005
     status = 429
@@ -367,7 +378,7 @@ class RateLimited(RpcError):
 
 
 class InternalError(RpcError):
-    """Something unexpected. The caller learns only the id under which the log has the rest."""
+    """An unexpected exception. The caller sees only the id; the log has the traceback under it."""
 
     code = -32603
 
@@ -377,6 +388,6 @@ class InternalError(RpcError):
 
 
 class ServerFault(InternalError):
-    """Something unexpected outside of a method, such as a callback that cannot reach its database."""
+    """An unexpected exception outside of a method, such as in a ``verify_password`` callback."""
 
     slug = "internal_error"

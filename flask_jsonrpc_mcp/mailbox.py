@@ -1,34 +1,54 @@
-"""Messages between the processes of an app: answers of older clients, which come by another request, and changes.
+"""Pass messages between the processes of an app: answers of older clients, cancellations, claims, announced changes.
 
-Everything expires by itself, so that nothing is left of a process that was killed.
+By default messages are rows of one SQLite file, which all workers of one machine share; for several machines
+``JSONRPC_MCP_MAILBOX`` names a Redis. Every message expires, so nothing stays of a process that was killed.
 """
 
 from __future__ import annotations
 
-import math
+import hashlib
+import json
+import os
+import secrets
+import sqlite3
+import stat
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from functools import cached_property
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
 
+from flask import current_app
 from flask.sansio.app import App
 
-from .current import this_app
+from .config import PREFIX
 from .errors import Overloaded, RpcError
-from .mailbox_rooms import Room, address_of, check_place, kind_of, make_rooms
-from .settings import PREFIX, setting
 
 EXTENSION = "jsonrpc_mcp_mailbox"
 
-T = TypeVar("T")
+TOOLS, PROMPTS, RESOURCES = "tools", "prompts", "resources"
+LISTS = (TOOLS, PROMPTS, RESOURCES)
 
-LOOK_AGAIN = 0.05
-"""After how many seconds someone who waits looks again."""
+MAX_OF_KIND = 1_000
+"""How many messages of one kind are kept, the newest. Anyone can send levels and cancellations, as many as they like;
+counted by kind, these cannot push out an answer that a call waits for."""
 
-SWEEP_EVERY, SWEEP_AFTER = 60, 100
-"""After how many seconds, or letters, a process that leaves one removes files that have expired or are too many."""
+TIMEOUT = 2.0
+"""How many seconds an operation may take."""
+
+RETRY_AFTER = 1.0
+"""For how many seconds a backend that failed is not asked again."""
+
+WAIT_ROUND = 1
+"""After how many seconds of waiting the caller may give up; less than `TIMEOUT`."""
+
+POLL_EVERY = 0.05
+"""After how many seconds the SQLite file is polled again for a message that is waited for."""
+
+CHANGE_MAX_AGE = 60 * 60
+"""For how many seconds a change is kept; subscriptions poll far more often."""
 
 
 class NoMailbox(RpcError):
@@ -40,162 +60,157 @@ class NoMailbox(RpcError):
 
 
 class Mailbox:
-    """The mailbox of one app."""
+    """The mailbox of one app. Values are plain JSON; the first word of a key is its kind, see `MAX_OF_KIND`.
+
+    Every method but `delete` raises `NoMailbox` if the backend fails. It is asked again after `RETRY_AFTER` seconds.
+    """
 
     def __init__(self, app: App) -> None:
         self._app = app
-        self._lock = threading.Lock()
-        self._swept, self._left_since = -math.inf, 0
+        self._backend = _make_backend(app)
+        self._retry_at = 0.0
         self._waiting = threading.BoundedSemaphore(app.config[PREFIX + "MAX_WAITING"])
         self._listening = threading.BoundedSemaphore(app.config[PREFIX + "MAX_LISTENERS"])
 
     @property
     def is_possible(self) -> bool:
-        """Whether there is one. The log says once why not."""
-        return self._rooms is not None
+        """Whether there is a backend: false only if a Redis is named and its client is not installed."""
+        return self._backend is not None
 
-    def put(self, key: str, letter: Any, seconds: int) -> None:
-        """Leave something, plain JSON, for so many seconds.
+    def put(self, key: str, value: Any, seconds: int) -> None:
+        """Store a value for so many seconds, in place of the one that the key had before."""
+        with self._asking() as backend:
+            backend.put(_address(key), json.dumps(value), seconds)
 
-        :param key: Its first word says what kind of letter it is: see `mailbox_rooms.KINDS`. Where there are too many
-            of a kind, the oldest of that kind have to go.
-        :raises NoMailbox: when that cannot be done; so do the others.
-        """
+    def get(self, key: str) -> Any:
+        """Read the value of a key; ``None`` if missing."""
+        return self.get_all([key]).get(key)
 
-        def leave(room: Room, address: str) -> bool:
-            return bool(room.set(address, letter, timeout=seconds))
+    def get_all(self, keys: Iterable[str]) -> dict[str, Any]:
+        """Read the values of several keys, without those that are missing."""
+        addresses = {_address(key): key for key in keys}
+        with self._asking() as backend:
+            return {addresses[address]: json.loads(text) for address, text in backend.get([*addresses]).items()}
 
-        if not self._reach(key, leave):
-            # The folder may be gone: what is in the temp folder is swept away now and then.
-            self._forget()
-            if not self._reach(key, leave):
-                raise NoMailbox()
-        self._sweep()
+    def pop(self, key: str) -> Any:
+        """Read the value of a key and remove it; ``None`` if missing."""
+        with self._asking() as backend:
+            return next(map(json.loads, backend.pop([_address(key)]).values()), None)
 
-    def look(self, key: str) -> Any:
-        """Look for what was left under a key; ``None`` when there is nothing."""
-        return self._reach(key, lambda room, address: room.get(address))
+    def add(self, key: str, seconds: int) -> bool:
+        """Claim a key, and return whether this is the first claim. `get` and `pop` do not see claims."""
+        with self._asking() as backend:
+            return backend.add(_address(f"{key} claimed"), seconds)
 
-    def take(self, key: str) -> Any:
-        """Take what was left under a key; ``None`` when there is nothing."""
-        letter = self.look(key)
-        if letter is not None:
-            self._reach(key, lambda room, address: room.delete(address))
-        return letter
-
-    def claim(self, key: str, seconds: int) -> bool:
-        """Leave a mark, unless there is one already; tell whether this is the first."""
-        first = bool(self._reach(key, lambda room, address: room.add(address, True, timeout=seconds)))
-        self._sweep()
-        return first
-
-    def discard(self, keys: Iterable[str]) -> None:
-        """Remove what was left under some keys. Where that cannot be done, it expires."""
-        with suppress(NoMailbox):
-            for key in keys:
-                self._reach(key, lambda room, address: room.delete(address))
+    def delete(self, keys: Iterable[str]) -> None:
+        """Remove the values of some keys. If the backend fails, they expire."""
+        with suppress(NoMailbox), self._asking() as backend:
+            backend.pop([_address(key) for key in keys])
 
     def wait_for(self, keys: Iterable[str], seconds: float, give_up: Callable[[], bool]) -> dict[str, Any] | None:
-        """Wait until there is something under each of some keys, and take it.
+        """Wait until each of some keys has a value, and remove them.
 
-        :param give_up: Asked again and again; waiting ends when it says so.
-        :returns: What was there by key, or ``None`` when it did not come in time.
+        :param give_up: Called about every second; waiting ends if it returns true.
+        :returns: The values by key, or ``None`` if they did not all arrive in time.
         """
-        deadline, taken = time.monotonic() + seconds, {}
-        missing = list(keys)
-        while True:
-            for key in list(missing):
-                letter = self.take(key)
-                if letter is not None:
-                    taken[key] = letter
-                    missing.remove(key)
-            if not missing:
-                return taken
-            if give_up() or time.monotonic() > deadline:
-                return None
-            time.sleep(LOOK_AGAIN)
+        deadline, values = time.monotonic() + seconds, {}
+        missing = {_address(key): key for key in keys}
+        with self._asking() as backend:
+            while missing:
+                for address, text in backend.pop([*missing], wait=WAIT_ROUND).items():
+                    values[missing.pop(address)] = json.loads(text)
+                if missing and (time.monotonic() > deadline or give_up()):
+                    return None
+        return values
+
+    def place_to_wait(self) -> AbstractContextManager[None]:
+        """Take one of the places for calls that wait for an answer, or raise `Overloaded`; each holds a thread."""
+        return _place(self._waiting)
+
+    def place_to_listen(self) -> AbstractContextManager[None]:
+        """Take one of the places for clients that listen for changes, or raise `Overloaded`."""
+        return _place(self._listening)
 
     @contextmanager
-    def place_to_wait(self) -> Iterator[None]:
-        """Take one of the places for calls that wait for an answer; each holds a thread of this process.
-
-        :raises Overloaded: when they are all taken.
-        """
-        with _place(self._waiting):
-            yield
-
-    @contextmanager
-    def place_to_listen(self) -> Iterator[None]:
-        """Take one of the places for clients that listen for changes.
-
-        :raises Overloaded: when they are all taken.
-        """
-        with _place(self._listening):
-            yield
-
-    def _reach(self, key: str, act: Callable[[Room, str], T]) -> T:
-        rooms = self._rooms
-        if rooms is None:
+    def _asking(self) -> Iterator[_SqliteFile | _Redis]:
+        if self._backend is None or time.monotonic() < self._retry_at:
             raise NoMailbox()
-        room = rooms[kind_of(key)]
         try:
-            return act(room, address_of(key))
-        except room.failures as error:
-            self._app.logger.error("the mailbox in %sMAILBOX cannot be reached: %s", PREFIX, error)
+            yield self._backend
+        except self._backend.failures as error:
+            # The operations of one request, and all threads, share one timeout and one line in the log.
+            if time.monotonic() >= self._retry_at:
+                self._retry_at = time.monotonic() + RETRY_AFTER
+                message = "the mailbox cannot be reached: %s; it is tried again after %g seconds"
+                self._app.logger.error(message, error, RETRY_AFTER)
             raise NoMailbox() from error
 
-    def _sweep(self) -> None:
-        """Now and then, so that it costs each letter little, however many there are."""
-        now = time.monotonic()
-        self._left_since += 1
-        if self._left_since >= SWEEP_AFTER or now - self._swept >= SWEEP_EVERY:
-            self._swept, self._left_since = now, 0
-            for room in (self._rooms or {}).values():
-                room.sweep()
 
-    def _forget(self) -> None:
-        with self._lock:
-            self.__dict__.pop("_made", None)
+class Watch:
+    """Notices changes from now on."""
 
-    @property
-    def _rooms(self) -> Mapping[str, Room] | None:
-        with self._lock:
-            return self._made
+    def __init__(self, blueprint: str, topics: Iterable[str]) -> None:
+        self._topics = {_change(blueprint, topic): topic for topic in topics}
+        self._seen = current_mailbox().get_all(self._topics)
 
-    @cached_property
-    def _made(self) -> Mapping[str, Room] | None:
-        # Late, so that each worker has connections of its own and the import of an app leaves nothing behind.
-        try:
-            return make_rooms(self._app)
-        except ImportError as error:
-            self._app.logger.warning(
-                "%s is not installed, so MCP clients from before 2026-07-28 cannot be asked anything, and nobody hears"
-                " of changes; install flask-jsonrpc-mcp[mailbox], or [redis] for several machines",
-                error.name,
-            )
-        except (OSError, RuntimeError) as error:
-            self._app.logger.error("there is no mailbox: %s", error)
-        return None
+    def changed(self) -> list[str]:
+        """Return the topics that have changed since the last call."""
+        now = current_mailbox().get_all(self._topics)
+        changed = [topic for key, topic in self._topics.items() if key in now and now[key] != self._seen.get(key)]
+        self._seen |= now
+        return changed
 
 
 def init_app(app: App) -> None:
-    """Give an app its mailbox.
+    """Give an app its mailbox; nothing is opened before the first message.
 
-    :raises ValueError, RuntimeError: when the setting cannot work.
+    :raises ValueError, RuntimeError: if the setting cannot work.
     """
-    check_place(app)
-    app.extensions.setdefault(EXTENSION, Mailbox(app))
+    if EXTENSION not in app.extensions:
+        app.extensions[EXTENSION] = Mailbox(app)
 
 
 def current_mailbox() -> Mailbox:
-    """Find the mailbox of the current app."""
-    mailbox: Mailbox = this_app().extensions[EXTENSION]
+    """Return the mailbox of the current app."""
+    mailbox: Mailbox = current_app.extensions[EXTENSION]
     return mailbox
 
 
 def answer_timeout() -> int:
-    """For how many seconds a question may stay unanswered."""
-    return int(setting("ANSWER_TIMEOUT"))
+    """Return for how many seconds a question may stay unanswered."""
+    return int(current_app.config["JSONRPC_MCP_ANSWER_TIMEOUT"])
+
+
+def announces_changes() -> bool:
+    """Return whether clients of this app can listen for changes."""
+    return bool(current_app.config["JSONRPC_MCP_SUBSCRIPTIONS"]) and current_mailbox().is_possible
+
+
+def is_server_ending() -> bool:
+    """Return whether the server waits for its requests to end; see ``JSONRPC_MCP_IS_ENDING``."""
+    is_ending = current_app.config["JSONRPC_MCP_IS_ENDING"]
+    return is_ending is not None and bool(is_ending())
+
+
+def announce(blueprint: str, topic: str) -> None:
+    """Publish a change to all listening clients: of a list, by its name, or of a resource, by its URI."""
+    if announces_changes():
+        # A failure is in the log, and no reason to fail for the function that made the change.
+        with suppress(NoMailbox):
+            current_mailbox().put(_change(blueprint, topic), secrets.token_hex(8), CHANGE_MAX_AGE)
+
+
+def _change(blueprint: str, topic: str) -> str:
+    return f"change {blueprint} {topic}"
+
+
+def _address(key: str) -> str:
+    """Return where a message is stored: its kind, and a hash instead of the key, which may contain a session id."""
+    return f"{key.partition(' ')[0]}:{hashlib.sha256(key.encode()).hexdigest()}"
+
+
+def _kind(address: str) -> str:
+    return address.partition(":")[0]
 
 
 @contextmanager
@@ -206,3 +221,199 @@ def _place(places: threading.BoundedSemaphore) -> Iterator[None]:
         yield
     finally:
         places.release()
+
+
+class _SqliteFile:
+    """Texts by address, in a file of this user.
+
+    A connection lives as long as one operation, so that threads and forked workers share none, no greenlet waits in a
+    transaction, and a file that was deleted is made again.
+    """
+
+    failures: tuple[type[Exception], ...] = (sqlite3.Error, OSError, RuntimeError)
+
+    # Writes do not wait for the disk: a file that a power failure has damaged is deleted, see `_open`.
+    SCHEMA = """
+        PRAGMA journal_mode = WAL;
+        PRAGMA synchronous = OFF;
+        CREATE TABLE IF NOT EXISTS messages (
+            id INTEGER PRIMARY KEY, kind TEXT NOT NULL, address TEXT NOT NULL UNIQUE, text TEXT, expires REAL NOT NULL
+        );
+        CREATE INDEX IF NOT EXISTS by_kind ON messages (kind, id);
+        CREATE INDEX IF NOT EXISTS by_expiry ON messages (expires);
+    """
+    PUT = "INSERT OR REPLACE INTO messages (kind, address, text, expires) VALUES (?, ?, ?, ?)"
+    ADD = "INSERT OR IGNORE INTO messages (kind, address, text, expires) VALUES (?, ?, ?, ?)"
+    GET = "SELECT address, text FROM messages WHERE address = ? AND expires > ?"
+    LIMIT = """DELETE FROM messages WHERE kind = ? AND id <=
+        (SELECT id FROM messages WHERE kind = ? ORDER BY id DESC LIMIT 1 OFFSET ?)"""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    def put(self, address: str, text: str, seconds: int) -> None:
+        self._insert(self.PUT, address, text, seconds)
+
+    def add(self, address: str, seconds: int) -> bool:
+        return self._insert(self.ADD, address, None, seconds) == 1
+
+    def get(self, addresses: Sequence[str]) -> dict[str, str]:
+        with self._open() as connection:
+            return self._select(connection, addresses)
+
+    def pop(self, addresses: Sequence[str], wait: int = 0) -> dict[str, str]:
+        """Remove what is there; if nothing, wait so many seconds for the first message."""
+        deadline = time.monotonic() + wait
+        with self._open() as connection:
+            while not self._select(connection, addresses):  # takes no lock
+                if time.monotonic() >= deadline:
+                    return {}
+                time.sleep(POLL_EVERY)
+            connection.execute("BEGIN IMMEDIATE")
+            found = self._select(connection, addresses)
+            connection.executemany("DELETE FROM messages WHERE address = ?", [(address,) for address in found])
+            connection.execute("COMMIT")
+            return found
+
+    def _insert(self, statement: str, address: str, text: str | None, seconds: int) -> int:
+        kind, now = _kind(address), time.time()
+        with self._open() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("DELETE FROM messages WHERE expires <= ?", (now,))
+            inserted = connection.execute(statement, (kind, address, text, now + seconds)).rowcount
+            connection.execute(self.LIMIT, (kind, kind, MAX_OF_KIND))
+            connection.execute("COMMIT")
+            return inserted
+
+    def _select(self, connection: sqlite3.Connection, addresses: Sequence[str]) -> dict[str, str]:
+        now = time.time()
+        return dict(row for address in addresses for row in connection.execute(self.GET, (address, now)).fetchall())
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        """Connect, in autocommit mode; closing rolls back a transaction that has not ended."""
+        file = _private_folder(self._app) / "mailbox.sqlite3"
+        try:
+            with closing(sqlite3.connect(file, timeout=TIMEOUT, isolation_level=None)) as connection:
+                self._prepare(connection)
+                yield connection
+        except sqlite3.Error as error:
+            if type(error) is sqlite3.DatabaseError:  # not a subclass: damaged, or no database at all
+                for each in (file, Path(f"{file}-wal"), Path(f"{file}-shm")):
+                    each.unlink(missing_ok=True)
+            raise RuntimeError(f"{file}: {error}") from error
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        """Make the table in a new file."""
+        deadline = time.monotonic() + TIMEOUT
+        while True:
+            try:
+                connection.executescript(self.SCHEMA)
+                return
+            except sqlite3.OperationalError as error:
+                # Of two processes that switch a new file to WAL mode, one fails at once, whatever its timeout.
+                if "locked" not in str(error) or time.monotonic() >= deadline:
+                    raise
+                time.sleep(POLL_EVERY)
+
+
+class _Redis:
+    """Texts by address: each is a list of one, because blocking reads take lists; claims are strings.
+
+    For each kind there is a sorted set of addresses by age, to remove the oldest when there are too many.
+    """
+
+    failures: tuple[type[Exception], ...]
+
+    def __init__(self, app: App, url: str) -> None:
+        import redis
+        from redis.backoff import NoBackoff
+        from redis.retry import Retry
+
+        self._app = app
+        self.failures = (redis.RedisError, OSError)
+        # Never retry by itself: a claim whose reply was lost would look like that of another call.
+        options = {"socket_connect_timeout": TIMEOUT, "socket_timeout": TIMEOUT, "retry": Retry(NoBackoff(), 0)}
+        self._client: Any = redis.Redis.from_url(url, decode_responses=True, **options)
+
+    def put(self, address: str, text: str, seconds: int) -> None:
+        pipeline, key = self._client.pipeline(), self._key(address)
+        self._store(pipeline.delete(key).rpush(key, text).expire(key, seconds), address, seconds)
+
+    def add(self, address: str, seconds: int) -> bool:
+        pipeline = self._client.pipeline().set(self._key(address), "", nx=True, ex=seconds)
+        return self._store(pipeline, address, seconds) is True
+
+    def get(self, addresses: Sequence[str]) -> dict[str, str]:
+        pipeline = self._client.pipeline()
+        for address in addresses:
+            pipeline.lindex(self._key(address), 0)
+        return _without_missing(addresses, pipeline.execute())
+
+    def pop(self, addresses: Sequence[str], wait: int = 0) -> dict[str, str]:
+        """Remove what is there; if nothing, wait so many seconds for the first message."""
+        by_key = {self._key(address): address for address in addresses}
+        first = self._client.blpop([*by_key], timeout=wait) if wait else None
+        pipeline = self._client.pipeline()
+        for key, address in by_key.items():
+            pipeline.lpop(key).zrem(self._key(_kind(address)), address)
+        found = _without_missing([*by_key.values()], pipeline.execute()[::2])
+        return found if first is None else {**found, by_key[first[0]]: first[1]}
+
+    def _store(self, pipeline: Any, address: str, seconds: int) -> Any:
+        """Execute what stores a message, and remove the oldest of its kind if there are too many."""
+        ages = self._key(_kind(address))
+        first, *_, count = pipeline.zadd(ages, {address: time.time()}).expire(ages, seconds).zcard(ages).execute()
+        if count > MAX_OF_KIND:
+            self._client.delete(*[self._key(oldest) for oldest, _ in self._client.zpopmin(ages, count - MAX_OF_KIND)])
+        return first
+
+    def _key(self, name: str) -> str:
+        return f"flask-jsonrpc-mcp:{_owner(self._app)}:{name}"
+
+
+def _without_missing(addresses: Sequence[str], texts: Sequence[str | None]) -> dict[str, str]:
+    return {address: text for address, text in zip(addresses, texts, strict=True) if text is not None}
+
+
+def _make_backend(app: App) -> _SqliteFile | _Redis | None:
+    place = app.config[PREFIX + "MAILBOX"]
+    if isinstance(place, str) and place.startswith(("redis://", "rediss://", "unix://")):
+        try:
+            return _Redis(app, place)
+        except ImportError:
+            app.logger.warning(
+                "%sMAILBOX names a Redis, but its client is not installed, so MCP clients from before 2026-07-28 cannot"
+                " be asked anything, and changes are not announced; install flask-jsonrpc-mcp[redis]",
+                PREFIX,
+            )
+            return None
+    if place is not None:
+        if not place or not isinstance(place, (str, os.PathLike)) or "://" in str(place):
+            raise ValueError(f"{PREFIX}MAILBOX must be a folder or a redis:// URL, not {place!r}")
+        if Path(place).exists():
+            _check_private(Path(place), Path(place).stat())
+    return _SqliteFile(app)
+
+
+def _owner(app: App) -> str:
+    """Tell apps apart that share a temp folder or a Redis. At use: the secret key may be set after registration."""
+    return hashlib.sha256(f"{app.name} {app.secret_key!r}".encode()).hexdigest()[:24]
+
+
+def _private_folder(app: App) -> Path:
+    """Return the folder of the SQLite file; make it if missing."""
+    place = app.config[PREFIX + "MAILBOX"]
+    folder = Path(tempfile.gettempdir()) / f"flask-jsonrpc-mcp-{_owner(app)}" if place is None else Path(place)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # Anyone can put a link into the temp folder; a link that the setting names was put there by its owner.
+    _check_private(folder, folder.lstat() if place is None else folder.stat())
+    return folder
+
+
+def _check_private(folder: Path, found: os.stat_result) -> None:
+    is_ours = not hasattr(os, "getuid") or (found.st_uid == os.getuid() and not stat.S_IMODE(found.st_mode) & 0o077)
+    if not is_ours or not stat.S_ISDIR(found.st_mode):
+        raise RuntimeError(
+            f"{folder} is not a folder that only this user can read and write; name another one in {PREFIX}MAILBOX"
+        )

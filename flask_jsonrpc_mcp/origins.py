@@ -1,4 +1,4 @@
-"""Origins: a scheme, a host and a port, compared as a whole; and which hosts are this machine."""
+"""Parse origins (scheme, host and port), and recognise loopback hosts."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from urllib.parse import urlsplit
 Origin = tuple[str, str, int | None]
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
-# Whole labels: what a server makes of two Host headers can end in a name of this machine as well.
+# Whole labels, because a server may join two Host headers into one value that ends in ".localhost".
 _LOCAL_NAME = re.compile(r"(?:[\w-]+\.)*localhost", re.ASCII | re.IGNORECASE)
 
 
 def read_origin(text: str) -> Origin | None:
-    """Read an origin; ``None`` for anything that is more, or less, than that."""
+    """Parse an origin; ``None`` if it is malformed or has a path, query or user."""
     try:
         url = urlsplit(text.strip().lower())
         port = url.port or _DEFAULT_PORTS.get(url.scheme)
@@ -29,25 +29,25 @@ def read_origin(text: str) -> Origin | None:
 
 
 def host_name(host: str) -> str:
-    """Take the port off a host, and the brackets off an address."""
+    """Return a host without its port and without the brackets of an IPv6 address."""
     name, colon, port = host.rpartition(":")
     return name.strip("[]") if colon and port.isdigit() else host.strip("[]")
 
 
 @functools.lru_cache(maxsize=256)
 def is_loopback_host(host: str) -> bool:
-    """Tell whether a host, with its port or without, is this machine."""
+    """Whether a host, with or without a port, is a loopback name or address."""
     return is_loopback(host_name(host))
 
 
 @functools.lru_cache(maxsize=256)
 def is_loopback(name: str) -> bool:
-    """Tell whether a host name or address is this machine."""
+    """Whether a host name or address is a loopback one."""
     if _LOCAL_NAME.fullmatch(name):
         return True
     try:
         address = ipaddress.ip_address(name)
     except ValueError:
         return False
-    # A socket for both kinds of addresses shows an IPv4 peer as ::ffff:127.0.0.1.
+    # A dual-stack socket shows an IPv4 peer as ::ffff:127.0.0.1.
     return (getattr(address, "ipv4_mapped", None) or address).is_loopback

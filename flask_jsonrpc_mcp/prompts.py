@@ -1,32 +1,42 @@
-"""Prompts: methods that make the messages a person starts a conversation with."""
+"""`Prompt`, a method that returns messages, and `Completer`, which suggests values for an argument."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar, cast
 
-from .calls import Call, Result
+from .call import Call, Result
 from .content import messages_of
-from .declarations import checked_name, checked_text, naming
-from .methods import CommonOptions, Method, check_options, common_members
-from .rate_limits import RateLimits
-from .schema import Function
-from .schema.texts import read_texts
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
+from .method import CommonOptions, Method, checked_name, checked_text
+from .schema import Function, read_texts
+from .strict_json import to_plain
 
 
-@dataclass(eq=False, repr=False)
+class PromptOptions(CommonOptions, total=False):
+    """The options of `McpBlueprint.prompt`."""
+
+    title: str | None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Prompt(Method):
-    """A method that makes messages. Its arguments arrive as texts."""
+    """A method that returns messages. Clients send its arguments as strings."""
+
+    kind: ClassVar[str] = "prompt"
+    options: ClassVar[type] = PromptOptions
+    tool = None
+    listed = True
 
     title: str | None = None
 
-    @property
-    def listed(self) -> bool:
-        return True
+    @classmethod
+    def fields_from(cls, function: Function, name: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
+        title = options.get("title")
+        return {
+            "name": checked_name(function.func, name),
+            "title": None if title is None else checked_text("title", title),
+        }
 
     def bind(self, call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
         arguments = call.arguments
@@ -37,7 +47,7 @@ class Prompt(Method):
 
     @property
     def descriptor(self) -> dict[str, Any]:
-        """The prompt as MCP lists it."""
+        """The prompt as 2026-07-28 lists it."""
         described: dict[str, Any] = {"name": self.name}
         if self.title is not None:
             described["title"] = self.title
@@ -47,29 +57,50 @@ class Prompt(Method):
         return {**described, "arguments": arguments} if arguments else described
 
 
-class PromptOptions(CommonOptions, total=False):
-    """What can be said of a prompt besides its name; see `McpBlueprint.prompt`."""
+class Completer(Method):
+    """A method that suggests values. It gets the value typed so far, and other arguments it has parameters for."""
 
-    title: str | None
+    kind: ClassVar[str] = "completer"
+    options: ClassVar[type] = CommonOptions
+    tool = None
+    listed = True
+
+    @classmethod
+    def fields_from(cls, function: Function, name: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
+        return {"name": name}
+
+    def check_parameters(self) -> None:
+        """Check that the function takes the value, and that all other parameters have defaults.
+
+        :raises TypeError: naming the parameter.
+        """
+        schema = self.params.schema
+        if not schema["properties"]:
+            raise TypeError("a completer takes the value typed so far; give it a parameter: def complete(value: str)")
+        for other in list(schema["properties"])[1:]:
+            if other in schema.get("required", ()):
+                raise TypeError(f"parameter {other!r} may not be known yet; give it a default")
+
+    def bind(self, call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        value, others = cast("tuple[str, dict[str, str]]", call.arguments)
+        properties = self.params.schema["properties"]
+        first = next(iter(properties))
+        known = {name: text for name, text in others.items() if name in properties and name != first}
+        return self.params.bind(read_texts(self.params.schema, {first: value, **known}))
+
+    def dump(self, returned: Any, call: Call) -> Result:
+        suggestions = list(returned) if isinstance(returned, Iterable) and not isinstance(returned, str) else [returned]
+        if not all(isinstance(suggestion, str) for suggestion in suggestions):
+            raise TypeError("a completer must return a list of strings")
+        return Result(to_plain(suggestions))
+
+    def collect(self, items: list[Any]) -> Any:
+        return items
 
 
-def make_prompt(
-    func: Callable[..., Any], name: str | None, rate_limits: RateLimits, **options: Unpack[PromptOptions]
-) -> Prompt:
-    """Read everything a prompt will need off a function, once.
-
-    :raises TypeError, ValueError: naming the function, what is wrong with it and the fix.
-    """
-    with naming(func):
-        check_options("prompt", options, PromptOptions)
-        name, title = checked_name(func, name), options.get("title")
-        prompt = Prompt(
-            name=name,
-            **common_members(Function(func), name, rate_limits, options),
-            title=None if title is None else checked_text("title", title),
-        )
-        _ = prompt.descriptor_json
-    return prompt
+def completer_name(completed: str, argument: str) -> str:
+    """Return the name of a completer. Neither the name of a prompt nor a URI contains a space."""
+    return f"{completed} {argument}"
 
 
 def _argument(name: str, rules: Any, schema: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""Rate limits, by the app's own Flask-Limiter: so many calls per caller, and so many of one method per caller.
+"""Rate limits of a blueprint, counted by the app's Flask-Limiter.
 
-Flask-Limiter's decorators count requests to a view; we count calls, because one request can carry a batch of them.
+Flask-Limiter's decorators count requests to a view. This counts calls, because one request can have a batch of them.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ import math
 import time
 from typing import TYPE_CHECKING, Any
 
-from .access import Caller
-from .current import this_app
+from flask import current_app
+
+from .auth import Caller
 from .errors import RateLimited
 
 if TYPE_CHECKING:
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
 class RateLimits:
     """Counts the calls of a blueprint.
 
-    :param blueprint: Its name, which tells its counts from those of another one.
-    :param limiter: The app's Flask-Limiter, which says where the counts are kept: in each process, or in Redis.
-    :param per_caller: How many calls one caller may make, such as ``"100/minute"``.
+    :param blueprint: The name of the blueprint, which is part of the counters' keys.
+    :param limiter: The app's Flask-Limiter object, which decides where the counters are stored.
+    :param per_caller: A limit for all calls of one caller, such as ``"100/minute"``.
     """
 
     def __init__(self, blueprint: str, limiter: Limiter | None, per_caller: str | None) -> None:
@@ -32,41 +33,45 @@ class RateLimits:
         self.per_caller = self.parse(per_caller)
 
     def parse(self, limits: str | None) -> tuple[RateLimitItem, ...]:
-        """Read limits such as ``"10/minute; 100/hour"``.
+        """Parse limits such as ``"10/minute; 100/hour"``.
 
-        :raises ValueError: when they cannot be read, or there is nothing to count them with.
+        :raises ValueError: if they are malformed, or there is no limiter.
         """
         if limits is None:
             return ()
         if self._limiter is None:
             raise ValueError("a rate limit needs a limiter; pass McpBlueprint(limiter=...) a Flask-Limiter object")
-        from limits import parse_many  # the extra is installed, or there would be no limiter
+        from limits import parse_many  # installed with Flask-Limiter, which is an extra
 
         return tuple(parse_many(limits))
 
     def count(self, caller: Caller) -> None:
-        """Count a call of a caller.
+        """Count a call.
 
-        :raises RateLimited: when it is one too many.
+        :raises RateLimited: if it exceeds the limit of the caller.
         """
         self._hit(self.per_caller, caller, "caller")
 
     def count_method(self, caller: Caller, kind: str, name: str, limits: tuple[RateLimitItem, ...]) -> None:
-        """Count a run of one method by a caller; a prompt may have the name of a tool."""
+        """Count a run of one method.
+
+        :raises RateLimited: if it exceeds the limit of the method.
+        """
+        # With the kind, because a prompt may have the name of a tool.
         self._hit(limits, caller, f"{kind}:{name}")
 
     def _hit(self, limits: tuple[RateLimitItem, ...], caller: Caller, scope: str) -> None:
         if self._limiter is None or not self._limiter.enabled:
             return
-        identity = ("flask-jsonrpc-mcp", self._blueprint, scope, caller.principal or f"address:{caller.address}")
+        key = ("flask-jsonrpc-mcp", self._blueprint, scope, caller.principal or f"address:{caller.address}")
         for limit in limits:
             try:
-                within = self._limiter.limiter.hit(limit, *identity)
+                within = self._limiter.limiter.hit(limit, *key)
             except Exception:
-                if not this_app().config.get("RATELIMIT_SWALLOW_ERRORS"):
+                if not current_app.config.get("RATELIMIT_SWALLOW_ERRORS"):
                     raise
-                this_app().logger.exception("the counts of rate limits cannot be reached")
+                current_app.logger.exception("the storage of the rate limits cannot be reached")
                 return
             if not within:
-                reset: Any = self._limiter.limiter.get_window_stats(limit, *identity).reset_time
+                reset: Any = self._limiter.limiter.get_window_stats(limit, *key).reset_time
                 raise RateLimited(max(1, math.ceil(reset - time.time())))

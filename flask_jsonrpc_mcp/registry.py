@@ -1,38 +1,102 @@
-"""Where a blueprint keeps its methods, each kind of them in a registry of its own."""
+"""What a blueprint has registered, and what of it a caller can see, in pages.
+
+Once a set of permissions has been seen, nothing here depends on the number of methods: the visible ones are cached for
+the last few hundred sets, and so is every page of them.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import itertools
-from collections.abc import Iterator
-from dataclasses import replace
-from typing import Generic, TypeVar
+import re
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Generic, Protocol
 
-from .declarations import check_placeholders, naming, spell
-from .marks import McpTool, remember_registration
-from .methods import Method
+from .auth import Authenticator, Caller
+from .call import COMPLETION, METHOD, PROMPT, RESOURCE
+from .errors import InvalidCursor, MethodNotFound, SignInRequired
+from .method import M, Method, check_placeholders, marks, name_of, naming
+from .prompts import Completer, Prompt, completer_name
+from .rate_limits import RateLimits
+from .resources import Resource, is_template
 
-# These are paths of their own below /mcp/tools/.
+EXTENSION = "jsonrpc_mcp"
+"""``app.extensions["jsonrpc_mcp"]`` has the registries of the app's blueprints by full blueprint name."""
+
+MAX_LISTINGS = 256
+"""For how many sets of permissions the visible methods are cached."""
+
+# Paths below /mcp/tools/.
 RESERVED_TOOL_NAMES = ("list", "describe", "invoke")
 
-M = TypeVar("M", bound=Method)
+_OFFSET = re.compile(rb"[0-9]{1,18}")
 
 
-def alias_of(name: str) -> str:
-    """Name a tool for clients that refuse dots in names."""
-    return name.replace(".", "_")
+@dataclass(frozen=True)
+class Page:
+    """A serialised page, and its ETag if it is served with one."""
+
+    body: bytes
+    etag: str = ""
 
 
-class Registry(Generic[M]):
-    """Methods of one kind, in the order in which they were added."""
+class Listing(Generic[M]):
+    """The methods that one set of permissions makes visible, in the order of registration."""
+
+    def __init__(self, methods: tuple[M, ...]) -> None:
+        self.methods = methods
+        self._pages: dict[tuple[str, int, int], Page] = {}
+
+    def page(self, form: str, offset: int, size: int, make: Callable[[tuple[M, ...], str | None], Page]) -> Page:
+        """Return a page from the cache, or from ``make(methods, next_cursor)``.
+
+        :param form: Names what ``make`` produces, because each face and version has its own.
+        """
+        key = (form, offset, size)
+        page = self._pages.get(key)
+        if page is None:
+            end = offset + size
+            page = make(self.methods[offset:end], encode_cursor(end) if end < len(self.methods) else None)
+            # Cache no other offsets: a client could invent as many as it likes.
+            if offset % size == 0 and offset < len(self.methods):
+                self._pages[key] = page
+        return page
+
+
+class _Snapshot(Generic[M]):
+    """The listings of one version of a collection, by permissions."""
+
+    def __init__(self, version: tuple[int, int], permissions: frozenset[str]) -> None:
+        self.version = version
+        self.permissions = permissions
+        self.listings: dict[frozenset[str], Listing[M]] = {}
+
+
+class Finder(Protocol):
+    """The methods of one kind."""
+
+    def __iter__(self) -> Iterator[Method]: ...
+
+    def candidates(self, name: str) -> tuple[Method, ...]: ...
+
+    def find(self, name: str, caller: Caller, *, listed_only: bool = True) -> Method: ...
+
+
+class Collection(Generic[M]):
+    """The methods of one kind, in the order of registration."""
 
     def __init__(self) -> None:
         self._methods: dict[str, M] = {}
         self._versions = itertools.count(1)
-        self.version = 0
+        self._version = 0
+        self._lock = threading.Lock()
+        self._snapshot: _Snapshot[M] = _Snapshot((-1, 0), frozenset())
 
     def __iter__(self) -> Iterator[M]:
-        # A copy: methods may be added while another thread lists them.
-        return iter(list(self._methods.values()))
+        return iter(list(self._methods.values()))  # a copy, because another thread may add one meanwhile
 
     def __len__(self) -> int:
         return len(self._methods)
@@ -40,96 +104,220 @@ class Registry(Generic[M]):
     def get(self, name: str) -> M | None:
         return self._methods.get(name)
 
-    def named(self, name: str) -> tuple[M, ...]:
-        """Find what a caller may mean by a name, the best first."""
-        method = self._methods.get(name)
-        return () if method is None else (method,)
-
     def add(self, method: M) -> None:
         """Add a method.
 
-        :raises ValueError: when its name is taken.
+        :raises ValueError: if its name is taken.
         """
         taken = self._methods.get(method.name)
         if taken is not None:
             raise ValueError(
-                f"{spell(method.func)}: the name {method.name!r} already belongs to {spell(taken.func)};"
+                f"{name_of(method.func)}: the name {method.name!r} already belongs to {name_of(taken.func)};"
                 " give one of them another name"
             )
-        self._set(method)
+        self.check(method)
+        self._methods[method.name] = method
+        self._version = next(self._versions)
 
     def remove(self, name: str) -> M:
-        """Remove a method, and return it.
+        """Remove a method and return it.
 
-        :raises KeyError: when there is none of this name.
+        :raises KeyError: if there is no such name.
         """
         removed = self._methods.pop(name)
-        self.version = next(self._versions)
+        self._version = next(self._versions)
         return removed
 
-    def _set(self, method: M) -> None:
-        self._methods[method.name] = method
-        # After the method is there: whoever sees the new version sees it too.
-        self.version = next(self._versions)
+    def check(self, method: M) -> None:
+        """Check what depends on the other methods.
+
+        :raises ValueError: naming the function and the fix.
+        """
+
+    def candidates(self, name: str) -> tuple[M, ...]:
+        """Return the methods that a name can mean, best first."""
+        method = self._methods.get(name)
+        return () if method is None else (method,)
+
+    def find(self, name: str, caller: Caller, *, listed_only: bool = True) -> M:
+        """Find a method by name.
+
+        :param listed_only: Ignore methods that are not listed.
+        :raises MethodNotFound: if there is none, or none visible to this caller.
+        """
+        for method in self.candidates(name):
+            if method.access <= caller.permissions and (method.listed or not listed_only):
+                return method
+        raise SignInRequired(name) if caller.may_sign_in else MethodNotFound(name)
+
+    def callable_by(self, caller: Caller) -> list[M]:
+        """Return all methods that a caller may call, listed or not."""
+        return [method for method in self if caller.has(method.access)]
+
+    def listing_for(self, caller: Caller) -> Listing[M]:
+        """Return the methods that a caller sees in the list."""
+        snapshot = self._current_snapshot()
+        permissions = caller.permissions & snapshot.permissions
+        listing = snapshot.listings.get(permissions)
+        if listing is None:
+            listing = Listing(tuple(method for method in self if method.listed and method.access <= permissions))
+            with self._lock:
+                if len(snapshot.listings) >= MAX_LISTINGS:
+                    del snapshot.listings[next(iter(snapshot.listings))]
+                snapshot.listings[permissions] = listing
+        return listing
+
+    def _current_snapshot(self) -> _Snapshot[M]:
+        # Read before the methods: if one is added meanwhile, this snapshot has an old version and is soon replaced.
+        snapshot, version = self._snapshot, (self._version, marks.count)
+        if snapshot.version != version:
+            permissions = frozenset().union(*(method.access for method in self))
+            snapshot = self._snapshot = _Snapshot(version, permissions)
+        return snapshot
 
 
-class MethodRegistry(Registry[Method]):
-    """The methods of a blueprint that are called, some of them tools."""
+class Methods(Collection[Method]):
+    """The methods that are called by name. Those marked with ``mcp_tool`` are tools."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._aliases: dict[str, str] = {}
         self.has_aliases = False
+        self._alias_index: tuple[tuple[int, int], dict[str, str]] = ((-1, 0), {})
 
-    def add(self, method: Method) -> None:
-        super().add(method)
-        if method.tool is None:
-            remember_registration(method.func, self, method.name)
-
-    def remove(self, name: str) -> Method:
-        removed = super().remove(name)
-        # A plain method may be called what is the alias of a tool.
-        if self._aliases.get(alias_of(name)) == name:
-            del self._aliases[alias_of(name)]
-        return removed
-
-    def mark(self, name: str, tool: McpTool) -> None:
-        """Make a tool of a method."""
-        self._set(replace(self._methods[name], tool=tool))
-
-    def use_aliases(self) -> None:
-        """Let every tool also be known by its alias, from now on.
-
-        :raises ValueError: when two tools would have the same.
-        """
-        self._aliases, self.has_aliases = {}, True
-        for method in self:
-            self._add_alias(method)
-
-    def name_of(self, alias: str) -> str:
-        """Find the name behind an alias; a name is its own."""
-        return self._aliases.get(alias, alias)
-
-    def _set(self, method: Method) -> None:
+    def check(self, method: Method) -> None:
         tool = method.tool
-        if tool is not None and method.name in RESERVED_TOOL_NAMES:
+        if tool is None:
+            return
+        if method.name in RESERVED_TOOL_NAMES:
             raise ValueError(
-                f"{spell(method.func)}: a tool cannot be called {method.name!r}, because /mcp/tools/{method.name}"
+                f"{name_of(method.func)}: a tool cannot be called {method.name!r}, because /mcp/tools/{method.name}"
                 " is a path of its own; give the method another name"
             )
-        if tool is not None and tool.confirm is not None:
+        if tool.confirm is not None:
             with naming(method.func):
                 check_placeholders(tool.confirm, method.params.schema["properties"])
-        self._add_alias(method)
-        super()._set(method)
-
-    def _add_alias(self, method: Method) -> None:
-        if not self.has_aliases or method.tool is None:
-            return
-        alias = alias_of(method.name)
-        taken = self._aliases.setdefault(alias, method.name)
+        taken = self._aliases().get(alias_of(method.name), method.name) if self.has_aliases else method.name
         if taken != method.name:
             raise ValueError(
-                f"{spell(method.func)}: without dots, {method.name!r} and {taken!r} are both {alias!r};"
-                " rename one of them, or leave JSONRPC_MCP_TOOL_NAME_STYLE as it is"
+                f"{name_of(method.func)}: without dots, {method.name!r} and {taken!r} are both"
+                f" {alias_of(method.name)!r}; rename one of them, or leave JSONRPC_MCP_TOOL_NAME_STYLE as it is"
             )
+
+    def check_all(self) -> None:
+        """Check the tools again when the blueprint is registered: ``mcp_tool`` may stand above ``rpc.method``."""
+        for method in self:
+            self.check(method)
+
+    def name_behind(self, alias: str) -> str:
+        """Return the name of the tool with an alias; any other name is returned as it is."""
+        return alias if alias in self._methods else self._aliases().get(alias, alias)
+
+    def _aliases(self) -> dict[str, str]:
+        (version, aliases), current = self._alias_index, (self._version, marks.count)
+        if version != current:
+            version, aliases = current, {}
+            for method in self:
+                if method.listed:
+                    aliases.setdefault(alias_of(method.name), method.name)
+            self._alias_index = version, aliases
+        return aliases
+
+
+class Templates(Collection[Resource]):
+    """Resources with a URI template, found by any URI that matches."""
+
+    def candidates(self, name: str) -> tuple[Resource, ...]:
+        return tuple(r for r in self if r.template is not None and r.template.match(name) is not None)
+
+
+class Resources:
+    """All resources: those with one URI, and those with a template."""
+
+    def __init__(self) -> None:
+        self.fixed: Collection[Resource] = Collection()
+        self.templates = Templates()
+
+    def __len__(self) -> int:
+        return len(self.fixed) + len(self.templates)
+
+    def __iter__(self) -> Iterator[Resource]:
+        return itertools.chain(self.fixed, self.templates)
+
+    def candidates(self, name: str) -> tuple[Resource, ...]:
+        return (*self.fixed.candidates(name), *self.templates.candidates(name))
+
+    def collection_for(self, uri: str) -> Collection[Resource]:
+        return self.templates if is_template(uri) else self.fixed
+
+    def find(self, name: str, caller: Caller, *, listed_only: bool = True) -> Resource:
+        """Find the resource that serves a URI.
+
+        :raises MethodNotFound: if there is none, or none visible to this caller.
+        """
+        try:
+            return self.fixed.find(name, caller)
+        except MethodNotFound:
+            return self.templates.find(name, caller)
+
+
+class Registry:
+    """Everything that one blueprint has registered, and who may use it.
+
+    :param name: The name of the blueprint.
+    """
+
+    def __init__(self, name: str, auth: Authenticator, rate_limits: RateLimits) -> None:
+        self.name = name
+        self.auth = auth
+        self.rate_limits = rate_limits
+        self.methods = Methods()
+        self.prompts: Collection[Prompt] = Collection()
+        self.resources = Resources()
+        self.completers: Collection[Completer] = Collection()
+        self.warned: set[str] = set()
+        """The tools that the log has suggested ``streams=True`` for."""
+        self.finders: dict[str, Finder] = {
+            METHOD: self.methods,
+            PROMPT: self.prompts,
+            RESOURCE: self.resources,
+            COMPLETION: self.completers,
+        }
+
+    def __iter__(self) -> Iterator[Method]:
+        return itertools.chain(self.methods, self.prompts, self.resources, self.completers)
+
+    @property
+    def permissions(self) -> frozenset[str]:
+        """All permissions that anything registered here needs."""
+        return self.auth.discover_access.union(*(method.access for method in self))
+
+    def remove_completers(self, completed: Method) -> None:
+        """Remove the completers of a prompt or resource that was removed."""
+        for argument in completed.params.schema["properties"]:
+            if self.completers.get(completer_name(completed.name, argument)) is not None:
+                self.completers.remove(completer_name(completed.name, argument))
+
+
+def alias_of(name: str) -> str:
+    """Return the name of a tool for clients that do not accept dots."""
+    return name.replace(".", "_")
+
+
+def encode_cursor(offset: int) -> str:
+    """Encode an offset as a cursor: its decimal digits in base64."""
+    return base64.b64encode(str(offset).encode("ascii")).decode("ascii")
+
+
+def decode_cursor(cursor: str) -> int:
+    """Decode a cursor, with or without padding.
+
+    :raises InvalidCursor: for anything that :func:`encode_cursor` does not return.
+    """
+    bare = cursor.rstrip("=")
+    try:
+        digits = base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise InvalidCursor() from error
+    if not _OFFSET.fullmatch(digits) or encode_cursor(int(digits)) not in (cursor, cursor + "=" * (-len(cursor) % 4)):
+        raise InvalidCursor()
+    return int(digits)

@@ -1,8 +1,7 @@
-"""JSON in and out, strictly: what enters is plain UTF-8 JSON, and so is what leaves.
+"""Parse and serialise JSON strictly: UTF-8 JSON comes in, and UTF-8 JSON goes out.
 
-Python's own reader is more generous than JSON: it takes NaN, turns ``1e999`` into infinity, guesses encodings,
-keeps the last of two members of one name and recurses as deep as it is told to. Everything it would let through
-is refused here, once for every face.
+Python's parser accepts more than JSON: NaN, ``1e999`` as infinity, several encodings, two members of the same name, and
+any depth. This module rejects all of that, once for every face.
 """
 
 from __future__ import annotations
@@ -19,43 +18,51 @@ from enum import Enum
 from typing import Any, NoReturn
 
 from .errors import ParseError
-from .speed import read_quickly, write_quickly
+
+orjson: Any
+try:
+    import orjson  # from the ``speed`` extra
+except ImportError:
+    orjson = None
 
 MAX_DEPTH = 64
-# Deeper than any request may be, shallow enough for every later walk over the value.
+# Deeper than any request may be, shallow enough for every recursive function that walks the value later.
 MAX_RESULT_DEPTH = 128
-# More than any float has, and few enough to spell 1E+999999 nowhere.
+# More than any float has, and few enough to expand 1E+999999 nowhere.
 MAX_DECIMAL_DIGITS = 400
 
-# What JSON takes for space; Python would strip more.
+# JSON's whitespace; str.strip() would strip more.
 _SPACE = " \t\n\r"
-# A string literal, also one that never ends: a closed pattern would be tried again at every later quote.
+# Also an unterminated string: a pattern that needs the closing quote would be tried again at every later quote.
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
 _BRACKETS = re.compile(r"[\[\]{}]")
+
+# orjson must raise on everything but plain values, so that Python's encoder decides about the rest.
+_ORJSON_OPTIONS = (
+    0
+    if orjson is None
+    else orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
+)
+# orjson writes 1e16 and 0.00001 where Python writes 1e+16 and 1e-05. Output that may contain such a float is written
+# again by Python, so that responses are the same with and without the extra.
+_OTHER_FLOATS = re.compile(rb"e-?[0-9]|0\.0000")
 
 
 def read(text: bytes | str, *, max_depth: int = MAX_DEPTH) -> Any:
     """Parse one JSON value.
 
-    :raises ParseError: for anything that is not strict JSON in UTF-8, or is nested deeper than ``max_depth``.
+    :raises ParseError: for anything but strict JSON in UTF-8, and for a depth greater than ``max_depth``.
     """
     try:
-        if isinstance(text, str):
-            is_shallow = text.count("[") + text.count("{") <= max_depth
-        else:
-            is_shallow = text.count(b"[") + text.count(b"{") <= max_depth
-            quickly = read_quickly(text) if is_shallow else None
-            if quickly is not None:
-                return quickly[0]
-            text = text.decode("utf-8")
-        if not is_shallow and _depth(text) > max_depth:
+        text = text.decode("utf-8") if isinstance(text, bytes) else text
+        if text.count("[") + text.count("{") > max_depth and _depth(text) > max_depth:
             raise ParseError()
         text = text.strip(_SPACE)
         value, end = _DECODER.raw_decode(text)
         if end != len(text):
             raise ParseError()
         if "\\u" in text:
-            # Half a surrogate pair is a str in Python but no text: it would break logs, databases and the reply.
+            # A lone surrogate would fail later: in logs, in databases and in the response.
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except (ValueError, RecursionError) as error:
         raise ParseError() from error
@@ -63,30 +70,35 @@ def read(text: bytes | str, *, max_depth: int = MAX_DEPTH) -> Any:
 
 
 def write(value: Any) -> bytes:
-    """Spell a plain value (see :func:`to_plain`) as UTF-8 JSON, members in the order they have."""
-    quickly = write_quickly(value)
-    return quickly if quickly is not None else _ENCODER.encode(value).encode("utf-8")
+    """Serialise a plain value (see :func:`to_plain`) as UTF-8 JSON, members in their order."""
+    if orjson is not None:
+        try:
+            written: bytes = orjson.dumps(value, None, _ORJSON_OPTIONS)
+        except TypeError:
+            written = b""  # an integer of more than 64 bits, or not a plain value
+        if written and not _OTHER_FLOATS.search(written):
+            return written
+    return _ENCODER.encode(value).encode("utf-8")
 
 
 def to_plain(value: Any, depth: int = MAX_RESULT_DEPTH) -> Any:
-    """Turn what a method returned into what JSON can hold.
+    """Convert what a method returned to plain JSON values.
 
-    Dates and times become ISO 8601 text, UUIDs and decimals text, enums their value, dataclasses objects.
+    Dates and times become ISO 8601 strings, UUIDs and decimals strings, enums their value, dataclasses objects.
 
-    :raises TypeError: for values JSON has no form for.
-    :raises ValueError: for NaN, infinity, half a surrogate pair, numbers too long to spell, and values nested too
-        deeply or within themselves.
+    :raises TypeError: for types without a JSON form.
+    :raises ValueError: for NaN, infinity, lone surrogates, numbers with too many digits, and values nested too deeply.
     """
     kind = type(value)
     if kind is str:
         if not value.isascii():
-            value.encode("utf-8")  # half a surrogate pair is no text
+            value.encode("utf-8")  # raises on a lone surrogate
         return value
     if value is None or kind is bool:
         return value
     if kind is int:
         if value.bit_length() > 64:
-            str(value)  # Python refuses to spell numbers of thousands of digits
+            str(value)  # raises beyond sys.get_int_max_str_digits()
         return value
     if kind is float:
         if not math.isfinite(value):
@@ -94,24 +106,22 @@ def to_plain(value: Any, depth: int = MAX_RESULT_DEPTH) -> Any:
         return value
     if depth == 0:
         raise ValueError("the value is nested too deeply, or within itself")
-    # The exact types first: they are what most values are made of, and isinstance() of an abstract class is slow.
+    # The exact types first, because isinstance() with an abstract class is slow.
     if kind is dict or isinstance(value, Mapping):
-        plain = {}
-        for key, item in value.items():
-            if type(key) is not str or not key.isascii():
-                key = _member_name(key)
-            plain[key] = to_plain(item, depth - 1)
-        return plain
+        return {
+            key if type(key) is str and key.isascii() else _member_name(key): to_plain(item, depth - 1)
+            for key, item in value.items()
+        }
     if kind is list or isinstance(value, (list, tuple)):
         return [to_plain(item, depth - 1) for item in value]
     return _scalar_or_record(value, depth)
 
 
-def _member_name(key: Any) -> Any:
+def _member_name(key: Any) -> str:
     if not isinstance(key, str):
         raise TypeError(f"a member name in JSON must be a string, not {type(key).__name__}")
-    # Names are text like any other: half a surrogate pair is none, and an enum stands for its value.
-    return to_plain(key)
+    name: str = to_plain(key)
+    return name
 
 
 def _scalar_or_record(value: Any, depth: int) -> Any:

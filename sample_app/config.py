@@ -11,6 +11,8 @@ from typing import Any
 from flask import Flask
 from sqlalchemy import URL
 
+from .demo_users import DEMO_USERS
+
 VERSION = "1.0.0"
 
 DEFAULTS: dict[str, Any] = {
@@ -30,8 +32,10 @@ DEFAULTS: dict[str, Any] = {
     "JSONRPC_MCP_DOCTOR_IGNORE": [
         "name-dots",  # the clients this site is shown with take dots; others set JSONRPC_MCP_TOOL_NAME_STYLE
         "public-read",  # a public site: reading needs no account, and writing for all is still found
-        "known-password",  # the demo users are there to be tried; outside of development the log warns about them
+        "demo-users",  # they are there to be tried; outside of development the log warns about them
+        "granian-streams",  # this site runs under gunicorn
     ],
+    "JSONRPC_MCP_DEMO_USERS": [demo.username for demo in DEMO_USERS],
 }
 FROM_ENVIRONMENT = ("DATABASE_URL", "SECRET_KEY", "SITE_ENV")
 
@@ -54,7 +58,7 @@ def configure(app: Flask, settings: Mapping[str, Any]) -> None:
 
 
 def is_development(app: Flask) -> bool:
-    """Tell whether only the developer can reach this site: debugging, testing, or ``SITE_ENV=development``."""
+    """Return whether only the developer can reach this site: debugging, testing, or ``SITE_ENV=development``."""
     return app.debug or app.testing or app.config["SITE_ENV"] == "development"
 
 

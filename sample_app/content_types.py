@@ -28,7 +28,7 @@ class ContentTypeInfo(TypedDict):
     articles: Annotated[int, "How many articles are of this type"]
 
 
-# Rarely changed and the same for everyone, so a cache in front may answer for a minute: see the README.
+# Rarely changed and the same for everyone, so a cache in front may answer for a minute: see docs/caching.md.
 @rpc.method("content_types.list", max_age=60)
 @mcp_tool(title="List content types", annotations={"readOnlyHint": True})
 def list_content_types() -> list[ContentTypeInfo]:

@@ -1,4 +1,4 @@
-"""Many articles at once: a call that takes its time, and tells how far it is."""
+"""Import many articles: a long call that reports its progress while it runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Draft:
     type: Annotated[str, "The name of a content type", {"pattern": NAME_PATTERN}] = "news"
 
 
-@rpc.method("articles.import", access=["create content"])
+@rpc.method("articles.import", access=["create content"], streams=True)
 @mcp_tool(title="Import articles", annotations={"destructiveHint": False})
 def import_articles(articles: Annotated[list[Draft], {"minItems": 1, "maxItems": 500}]) -> list[int]:
     """Create many articles in your name, all or none of them, and return their ids."""
@@ -35,7 +35,7 @@ def import_articles(articles: Annotated[list[Draft], {"minItems": 1, "maxItems":
         imported = []
         for number, draft in enumerate(articles, 1):
             if current_call.cancelled:
-                raise RpcError("The import was given up; nothing of it is there")
+                raise RpcError("The import was cancelled; nothing was imported")
             content_type = find_content_type(session, draft.type)
             article = Article(title=draft.title, body=draft.body, content_type=content_type, author=auth.current_user())
             session.add(article)

@@ -1,6 +1,6 @@
-"""Draws the pictures of the command line that the README shows, from what the commands really print.
+"""Draw the pictures of the command line in docs/ from what the commands really print.
 
-``make pictures`` draws them; ``python docs/pictures/draw.py --check`` only tells whether they are still true.
+``make pictures`` draws them; ``python docs/pictures/draw.py --check`` only checks whether they are up to date.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COLUMNS = 100
 CHARACTER, LINE, MARGIN = 8, 18, 16
 BACKGROUND, FOREGROUND, DIM = "#1b1f24", "#dce1e6", "#8b949e"
 FONTS = "ui-monospace, Menlo, Consolas, DejaVu Sans Mono, monospace"
-COLORS = {31: "#ff7b72", 32: "#7ee787", 33: "#e3b341", 36: "#76d3e8"}
+COLORS = {31: "#ff7b72", 32: "#7ee787", 33: "#e3b341", 34: "#79b8ff", 36: "#76d3e8"}
 
 _CODES = re.compile(r"\x1b\[([0-9;]*)m")
 

@@ -1,1 +1,1 @@
-"""An MCP server on standard input and output for a remote site, of ours or of Drupal's jsonrpc_mcp."""
+"""Serve the tools of a remote site, of this package or of Drupal's jsonrpc_mcp, on standard input and output."""

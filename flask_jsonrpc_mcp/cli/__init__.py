@@ -1,4 +1,4 @@
-"""``flask mcp``: what a developer does with an app's tools in a terminal. One module per command."""
+"""``flask mcp``: use, check and serve an app's tools from a terminal. Imported by Flask's command line only."""
 
 from __future__ import annotations
 
@@ -6,11 +6,7 @@ import os
 
 import click
 
-from .calling import call_method
-from .configuring import print_config
-from .describing import describe_method, list_methods
-from .examining import run_doctor
-from .serving import serve_stdio
+from .commands import call_method, describe_method, list_methods, print_config, run_doctor, serve_stdio
 
 __all__ = ["mcp"]
 
@@ -18,7 +14,7 @@ __all__ = ["mcp"]
 @click.group("mcp")
 @click.pass_context
 def mcp(context: click.Context) -> None:
-    """List, describe, call, serve and examine the tools of the app."""
+    """List, describe, call, check and serve the tools of the app."""
     if os.environ.get("NO_COLOR"):
         context.color = False
 

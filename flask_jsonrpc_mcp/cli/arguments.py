@@ -1,142 +1,120 @@
-"""``key=value`` on the command line, typed by the schema of the method.
+"""Read the arguments of a call from the command line: ``key=value``, or JSON from an option, a file or stdin.
 
-A text becomes what the schema wants of it. Where it cannot, it stays a text: the schema is what refuses it then, with
-the path and together with everything else that is wrong.
+A value gets the type that the method's schema wants. If it cannot be read as that type it stays a text, and the
+validator reports it with its path, together with everything else that is wrong.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import click
 
 from ..errors import ParseError
+from ..schema.walk import TYPES, resolve, type_name, types_of
 from ..strict_json import read
 
 BOOLEANS = {"true": True, "yes": True, "false": False, "no": False}
+NUMBERS = frozenset({"integer", "number"})
+JSON_ONLY = frozenset({"array", "object", "null"})
 
-_DEFINITIONS = "#/$defs/"
-_MAX_REFERENCES = 10
+_MAX_DEPTH = 10
 
 
 def read_arguments(pairs: Iterable[str], whole: str | None, schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Make the arguments of a call.
+    """Read the arguments of a call.
 
-    :param pairs: ``key=value``, ``key.inner=value``.
-    :param whole: All arguments as one JSON object; pairs are added to it.
-    :raises click.UsageError: for what is neither.
+    :param pairs: ``key=value``, or ``key.inner=value`` for a member of an object.
+    :param whole: All arguments as a JSON object, ``@FILE`` or ``-`` for stdin; pairs are added to it.
+    :raises click.UsageError: if one cannot be read.
     """
-    arguments = {} if whole is None else _read_object(whole)
+    arguments = {} if whole is None else _read_whole(whole)
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not key or not equals:
-            raise click.UsageError(f"{pair!r} is no argument; write key=value, or all of them as --json '{{...}}'")
-        _put(arguments, key, text, schema)
+            raise click.UsageError(f"{pair!r} is not an argument; write key=value, or all of them as --json '{{...}}'")
+        _set(arguments, key, text, schema)
     return arguments
 
 
-def read_value(text: str, schema: Any, root: Mapping[str, Any]) -> Any:
-    """Make of a text what a schema wants, if that can be."""
-    return _typed(text, _types(schema, root))
-
-
-def unread(arguments: Any, schema: Any, root: Mapping[str, Any], key: str = "") -> list[str]:
-    """List the keys whose value is still a text where the schema wants an array or an object."""
-    if isinstance(arguments, str):
-        wanted = _types(schema, root)
-        return [key] if wanted and wanted <= {"array", "object", "null"} else []
-    if not isinstance(arguments, dict):
-        return []
-    found = (unread(value, _member(schema, name, root), root, name) for name, value in arguments.items())
-    return [name for names in found for name in names]
-
-
-def _read_object(text: str) -> dict[str, Any]:
+def _read_whole(option: str) -> dict[str, Any]:
+    text = option
+    if option == "-" or option.startswith("@"):
+        try:
+            text = sys.stdin.read() if option == "-" else Path(option[1:]).read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise click.UsageError(f"--json {option} cannot be read: {error}") from error
+    shown = text if len(text) <= 60 else text[:60] + "…"
     try:
         value = read(text)
     except ParseError as error:
-        raise click.UsageError(f"--json is not valid JSON: {_quoted(text)}") from error
+        raise click.UsageError(f"--json is not valid JSON: {shown}") from error
     if not isinstance(value, dict):
-        raise click.UsageError(f"--json must be an object with the arguments by name, not {_quoted(text)}")
+        raise click.UsageError(f"--json must be an object with the arguments by name, not {shown}")
     return value
 
 
-def _quoted(text: str) -> str:
-    return text if len(text) <= 60 else text[:60] + "…"
-
-
-def _put(arguments: dict[str, Any], key: str, text: str, root: Mapping[str, Any]) -> None:
-    """Set an argument; dots lead into objects, unless they are part of the name itself."""
+def _set(arguments: dict[str, Any], key: str, text: str, root: Mapping[str, Any]) -> None:
+    """Set an argument; dots lead into objects, unless a property has that very name."""
     schema: Any = root
-    steps = [key] if key in root.get("properties", {}) else key.split(".")
-    for step in steps[:-1]:
-        inner = arguments.setdefault(step, {})
+    *outer, last = [key] if key in root.get("properties", {}) else key.split(".")
+    for name in outer:
+        inner = arguments.setdefault(name, {})
         if not isinstance(inner, dict):
-            raise click.UsageError(f"{key}: {step} is given twice, as a value and as an object")
-        arguments, schema = inner, _member(schema, step, root)
-    if steps[-1] in arguments:
+            raise click.UsageError(f"{key}: {name} is given twice, as a value and as an object")
+        arguments, schema = inner, _member(schema, name, root)
+    if last in arguments:
         raise click.UsageError(f"{key} is given twice; write an array as JSON: {key}='[1, 2]'")
-    arguments[steps[-1]] = read_value(text, _member(schema, steps[-1], root), root)
-
-
-def _typed(text: str, types: frozenset[str]) -> Any:
-    value = _as_json(text)
-    if not types:
-        return value
-    if isinstance(value, str):
-        value = text  # quotes are part of a text, where it can only be one
-    if _type_of(value) in types:
-        return value
-    if "boolean" in types and text.lower() in BOOLEANS:
-        return BOOLEANS[text.lower()]
-    # A number that is none of the right kind is refused as a number.
-    return value if types & {"integer", "number"} and _type_of(value) in ("integer", "number") else text
-
-
-def _as_json(text: str) -> Any:
+    types = _types_of(_member(schema, last, root), root)
     try:
-        return read(text)
-    except ParseError:
-        return text
+        arguments[last] = _read_value(text, types)
+    except ParseError as error:
+        example = '["..."]' if "array" in types else '{"...": "..."}'
+        raise click.UsageError(f"{key} must be JSON, such as {key}='{example}'") from error
 
 
 def _member(schema: Any, name: str, root: Mapping[str, Any]) -> Any:
-    """Find the schema of a member of an object, in the first alternative that has one."""
-    for alternative in _alternatives(schema, root):
-        properties = alternative.get("properties", {})
-        if name in properties:
-            return properties[name]
-    return {}
+    """Return the schema of an object's member, from the first alternative that has it."""
+    members = (alternative.get("properties", {}) for alternative in _alternatives(schema, root))
+    return next((properties[name] for properties in members if name in properties), {})
 
 
-def _types(schema: Any, root: Mapping[str, Any]) -> frozenset[str]:
-    """Name the types that a schema takes; nothing when it takes any, or does not say."""
-    types: set[str] = set()
-    for alternative in _alternatives(schema, root):
-        named = alternative.get("type", [])
-        types.update([named] if isinstance(named, str) else named)
-        choices = [*alternative.get("enum", ()), *([alternative["const"]] if "const" in alternative else [])]
-        if not named:
-            types.update(map(_type_of, choices))
-    return frozenset(types)
+def _read_value(text: str, types: frozenset[str]) -> Any:
+    """Read a text as one of the types, or as the text itself if it can be one.
+
+    :raises ParseError: if it is not JSON, and every type is written as JSON.
+    """
+    is_json = bool(types) and types <= JSON_ONLY
+    try:
+        value = read(text)
+    except ParseError:
+        if is_json:
+            raise
+        value = text
+    if is_json or not types:
+        return value
+    if isinstance(value, str):
+        value = text  # a text is taken as typed, with its quotes
+    name = type_name(value)
+    # A number of the wrong kind stays a number, for a better message of the validator.
+    if name in types or (name in NUMBERS and types & NUMBERS):
+        return value
+    return BOOLEANS.get(text.lower(), text) if "boolean" in types else text
 
 
-def _type_of(value: Any) -> str:
-    names = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
-    return names.get(type(value), "null")
+def _types_of(schema: Any, root: Mapping[str, Any]) -> frozenset[str]:
+    """Name the JSON types that a schema accepts; empty if it accepts any, or does not say."""
+    types = (types_of(alternative, root) for alternative in _alternatives(schema, root))
+    return frozenset().union(*(named for named in types if named != TYPES))
 
 
-def _alternatives(schema: Any, root: Mapping[str, Any], left: int = _MAX_REFERENCES) -> list[Mapping[str, Any]]:
-    """List a schema and all that stand in it as alternatives or behind references."""
+def _alternatives(schema: Any, root: Mapping[str, Any], left: int = _MAX_DEPTH) -> list[Mapping[str, Any]]:
+    """List a schema, its alternatives and what it refers to."""
     if not isinstance(schema, Mapping) or left == 0:
         return []
-    found = [schema]
-    reference = schema.get("$ref")
-    if isinstance(reference, str) and reference.startswith(_DEFINITIONS):
-        name = reference.removeprefix(_DEFINITIONS)
-        found += _alternatives(root.get("$defs", {}).get(name), root, left - 1)
-    for keyword in ("anyOf", "oneOf", "allOf"):
-        for alternative in schema.get(keyword, ()):
-            found += _alternatives(alternative, root, left - 1)
-    return found
+    inner = [alternative for keyword in ("anyOf", "oneOf", "allOf") for alternative in schema.get(keyword, ())]
+    inner.append(resolve(root, schema.get("$ref")))
+    return [schema, *(found for each in inner for found in _alternatives(each, root, left - 1))]

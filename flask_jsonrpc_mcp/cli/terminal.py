@@ -1,145 +1,111 @@
-"""For people and for programs: tables that fit the terminal, or JSON."""
+"""Show the person at the terminal the progress of a call, and ask them its questions.
+
+Everything goes to stderr, because stdout is for the result.
+"""
 
 from __future__ import annotations
 
-import json
-import re
-import shutil
 import sys
-import unicodedata
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import click
 
-F = TypeVar("F", bound=Callable[..., Any])
+from ..ask import Elicit, ElicitUrl, ListRoots, Question, UnusableAnswer
+from .output import printable, terminal_width
 
-GAP = 2
-LEAST, LEAST_PROSE = 16, 44
-NARROW = 72
-"""Below so many columns a table would be all breaks; its cells are put below each other."""
-
-_CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CLEAR_LINE = "\x1b[K"
+_TYPES: dict[str, click.ParamType[Any]] = {"integer": click.INT, "number": click.FLOAT, "boolean": click.BOOL}
 
 
-@dataclass(frozen=True)
-class Cell:
-    """A text in a table and its colour."""
-
-    text: str
-    color: str | None = None
-    bold: bool = False
-    dim: bool = False
-
-    def styled(self, line: str) -> str:
-        return click.style(line, fg=self.color, bold=self.bold or None, dim=self.dim or None)
+def can_ask() -> bool:
+    """Return whether there is a person at a terminal."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def json_option(command: F) -> F:
-    """Add ``--json-output``."""
-    return click.option(
-        "--json-output/--no-json-output",
-        "json_output",
-        default=None,
-        help="JSON for programs, or text for people; by default JSON when the output is no terminal.",
-    )(command)
+def capabilities(*, asking: bool) -> frozenset[str]:
+    """Return what this client can do for a method. It has no model, so no sampling."""
+    return frozenset({ListRoots.feature, *([Elicit.feature, ElicitUrl.feature] if asking else [])})
 
 
-def wants_json(json_output: bool | None) -> bool:
-    """Tell whether to answer in JSON, given what ``--json-output`` says."""
-    return not sys.stdout.isatty() if json_output is None else json_output
+class Progress:
+    """Shows the progress of a call on one line, if stderr is a terminal, and what the method logs."""
+
+    def __init__(self) -> None:
+        self._is_shown = False
+
+    def progress(self, done: float, total: float | None, message: str | None) -> None:
+        if sys.stderr.isatty():
+            line = (f"{done:g} of {total:g}" if total else f"{done:g}") + (f"  {printable(message)}" if message else "")
+            # Back to the start of the line, where the next output replaces it.
+            click.echo(f"{_CLEAR_LINE}{line[: terminal_width() - 1]}\r", nl=False, err=True)
+            self._is_shown = True
+
+    def log(self, level: str, data: Any, logger: str | None) -> None:
+        self.clear()
+        click.echo(f"{level}: {f'{logger}: ' if logger else ''}{printable(str(data))}", err=True)
+
+    def clear(self) -> None:
+        """Remove the line before other output."""
+        if self._is_shown:
+            click.echo(_CLEAR_LINE, nl=False, err=True)
+            self._is_shown = False
 
 
-def echo_json(value: Any, *, err: bool = False) -> None:
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False), err=err)
+def ask(questions: Mapping[str, Question]) -> dict[str, Any]:
+    """Ask the person every question, again if an answer does not fit, and return the responses by key."""
+    return {key: _ask(question) for key, question in questions.items()}
 
 
-def echo_table(headings: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
-    """Print a table; columns that are too wide for the terminal break between words."""
-    rows = list(rows)
-    total = terminal_width()
-    if total < NARROW:
-        for row in rows:
-            _echo_record(row, total)
-        return
-    widths = _fit([max(map(width, column)) for column in zip(headings, *_texts(rows), strict=True)], total)
-    for row in ([Cell(heading, dim=True) for heading in headings], *rows):
-        columns = [(cell, wrap(cell.text, size), size) for cell, size in zip(row, widths, strict=True)]
-        for number in range(max(len(lines) for _, lines, _ in columns)):
-            parts = [_padded(cell, lines, number, size) for cell, lines, size in columns]
-            click.echo((" " * GAP).join(parts).rstrip())
+def _ask(question: Question) -> dict[str, Any]:
+    if isinstance(question, ListRoots):
+        here = Path.cwd()
+        return {"roots": [{"uri": here.as_uri(), "name": here.name}]}
+    while True:
+        try:
+            response = _prompt(question.params)
+            question.read(response)
+        except UnusableAnswer as error:
+            click.secho(str(error), fg="red", err=True)
+        except click.Abort:  # Ctrl-C or Ctrl-D
+            click.echo(err=True)
+            return {"action": "cancel"}
+        else:
+            return response
 
 
-def echo_paragraph(text: str, *, indent: int = 0, **style: Any) -> None:
-    """Print a text, broken to fit the terminal."""
-    for paragraph in text.splitlines() or [""]:
-        for line in wrap(paragraph, terminal_width() - indent):
-            click.echo((" " * indent + click.style(line, **style)).rstrip())
+def _prompt(params: Mapping[str, Any]) -> dict[str, Any]:
+    message, form = printable(params["message"]), params.get("requestedSchema", {})
+    if params["mode"] == "url":
+        click.echo(f"{message}\n{printable(params['url'])}", err=True)
+        message = "Have you opened it?"
+    if not form.get("properties"):
+        return {"action": "accept" if click.confirm(message, err=True) else "decline"}
+    click.echo(f"{message} (Ctrl-C to cancel)", err=True)
+    given = {name: _prompt_field(name, rules, form) for name, rules in form["properties"].items()}
+    return {"action": "accept", "content": {name: value for name, value in given.items() if value is not None}}
 
 
-def printable(text: str) -> str:
-    """Show control characters instead of obeying them: what a tool says may be anyone's text."""
-    return _CONTROL_CHARACTERS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+def _prompt_field(name: str, rules: Mapping[str, Any], form: Mapping[str, Any]) -> Any:
+    is_list = rules.get("type") == "array"
+    item = rules["items"] if is_list else rules
+    choices = item.get("enum") or [option["const"] for option in item.get("oneOf") or item.get("anyOf") or ()]
+    kind = click.Choice(choices) if choices else _TYPES.get(item.get("type", ""), click.STRING)
 
+    def convert(entered: Any) -> Any:
+        if entered == "":
+            return None
+        if not isinstance(entered, str):
+            return entered  # the default
+        return [kind(part.strip()) for part in entered.split(",")] if is_list else kind(entered)
 
-def terminal_width() -> int:
-    return max(20, shutil.get_terminal_size().columns)
-
-
-def width(text: str) -> int:
-    """How many columns a text takes: characters such as 文 take two, accents that are written on others none."""
-    return sum(
-        2 if unicodedata.east_asian_width(character) in "WF" else 0 if unicodedata.combining(character) else 1
-        for character in text
+    label = [rules.get("title") or name, rules.get("description"), "separated by commas" if is_list else None]
+    return click.prompt(
+        printable(", ".join(filter(None, label))),
+        default=rules.get("default", None if name in form.get("required", ()) else ""),
+        show_default="default" in rules,
+        type=kind,
+        value_proc=convert,
+        err=True,
     )
-
-
-def wrap(text: str, size: int) -> list[str]:
-    """Break a text between words into lines that are not wider than ``size``, and words that are."""
-    lines = [""]
-    for word in text.split():
-        joined = f"{lines[-1]} {word}".lstrip()
-        if width(joined) <= size:
-            lines[-1] = joined
-            continue
-        lines += _pieces(word, size)
-    return lines[1:] if lines[0] == "" and len(lines) > 1 else lines
-
-
-def _pieces(word: str, size: int) -> list[str]:
-    pieces = [""]
-    for character in word:
-        if width(pieces[-1] + character) > size:
-            pieces.append("")
-        pieces[-1] += character
-    return pieces
-
-
-def _fit(natural: list[int], total: int) -> list[int]:
-    """Take from the widest column until the table fits; rather not from the first, which is a name to copy."""
-    widths = list(natural)
-    least = [natural[0], *[LEAST] * (len(widths) - 2), LEAST_PROSE]
-    room = total - GAP * (len(widths) - 1)
-    while sum(widths) > room:
-        roomy = [number for number, size in enumerate(widths) if size > least[number]] or range(len(widths))
-        widths[max(roomy, key=widths.__getitem__)] -= 1
-    return widths
-
-
-def _texts(rows: list[Sequence[Cell]]) -> list[list[str]]:
-    return [[cell.text for cell in row] for row in rows]
-
-
-def _padded(cell: Cell, lines: list[str], number: int, size: int) -> str:
-    line = lines[number] if number < len(lines) else ""
-    return cell.styled(line) + " " * (size - width(line)) if line else " " * size
-
-
-def _echo_record(row: Sequence[Cell], total: int) -> None:
-    first, *rest = row
-    click.echo(first.styled(first.text))
-    for cell in rest:
-        if cell.text:
-            for line in wrap(cell.text, total - GAP):
-                click.echo(" " * GAP + cell.styled(line))

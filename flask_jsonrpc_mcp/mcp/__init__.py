@@ -1,1 +1,1 @@
-"""MCP without HTTP: versions, tools and their results, as both eras of the protocol spell them."""
+"""MCP in both protocol eras. Start with `server.handle`, which answers every request of HTTP and stdio."""

@@ -1,47 +1,261 @@
-"""The words and numbers of MCP that more than one module needs, each explained once."""
+"""MCP's constants, the `RequestContext`, and the ``_meta`` of a request of 2026-07-28.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from flask import Flask
+from werkzeug.datastructures import Headers
+
+from ..ask import NO_ANSWERS, Answers
+from ..auth import Caller
+from ..call import COMPLETION, LOG_LEVELS, MCP, METHOD, PROMPT, RESOURCE, Call, Cancellation
+from ..config import NO_DOTS, PREFIX, server_info
+from ..envelope import RpcRequest, notification
+from ..errors import InvalidRequest, MalformedParams, UnsupportedVersion
+from ..registry import Registry
+
 MODERN = "2026-07-28"
-"""Stateless: every request says by itself which version it speaks and what its client can do."""
+"""Stateless: every request has its version and the client's capabilities in ``_meta``."""
 
 LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-"""With a handshake: ``initialize`` settles the version for a session. Newest first."""
+"""``initialize`` negotiates the version of a session. Newest first."""
 
 WITH_BATCHES = "2025-03-26"
-"""The one version that had JSON-RPC batches."""
+"""The only version with JSON-RPC batches."""
 
 VERSIONS = (MODERN, *LEGACY)
 
-DISCOVER = "server/discover"
-"""What a modern client may ask first, and no other client asks."""
+VERSION_HEADER = "MCP-Protocol-Version"
 
-# The keys of `_meta` that a modern request carries, the one of a modern result, and that of a subscription's messages.
+DISCOVER = "server/discover"
+INITIALIZE = "initialize"
+CANCELLED = "notifications/cancelled"
+LISTEN = "subscriptions/listen"
+
+# Keys of `_meta`.
 PROTOCOL_VERSION = "io.modelcontextprotocol/protocolVersion"
 CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
+PROGRESS_TOKEN = "progressToken"  # noqa: S105 (a name, not a secret)
 
-PROGRESS_TOKEN = "progressToken"  # noqa: S105 (a name, and no secret)
-"""The key of `_meta`, in every version, by which a client asks to hear of progress."""
+TARGETS = {"tools/call": (METHOD, "name"), "prompts/get": (PROMPT, "name"), "resources/read": (RESOURCE, "uri")}
+"""The methods that run a tool, prompt or resource: the kind of call, and the param with the name. These may ask."""
 
-
-def has_structured_content(version: str) -> bool:
-    """Titles, output schemas and structured results came with 2025-06-18, and so did ``_meta`` on tools."""
-    return version >= "2025-06-18"
-
-
-def has_elicitation(version: str) -> bool:
-    """Asking a person to fill in a form came with 2025-06-18."""
-    return version >= "2025-06-18"
+Send = Callable[[dict[str, Any]], None]
+"""Sends a message to the client before the response to its request."""
 
 
-def has_url_elicitation(version: str) -> bool:
-    """Asking a person to open a page came with 2025-11-25; before 2026-07-28 such a question has an id."""
-    return version >= "2025-11-25"
+@dataclass
+class LogLevel:
+    """The least log level that a client wants, or ``None`` for no messages. Lasts for a request or a connection."""
+
+    level: str | None = None
+
+    def get(self) -> str | None:
+        return self.level
+
+    def set(self, level: str) -> None:
+        self.level = level
 
 
-def has_annotations(version: str) -> bool:
-    """Hints about a tool came with 2025-03-26; so did audio, messages of progress, and declaring completion."""
-    return version >= "2025-03-26"
+@dataclass
+class Progress:
+    """How much a request has reported to be done; kept while its method runs again after a question."""
+
+    done: float | None = None
+
+
+class RequestContext(NamedTuple):
+    """Everything about a request besides its method and params.
+
+    :param mount: The blueprint and its URL; what is signed at one is not valid at another.
+    :param headers: The HTTP headers; ``None`` on stdio.
+    :param named_version: The ``MCP-Protocol-Version`` header.
+    :param capabilities: What the client can be asked.
+    :param meta: The ``_meta`` of the request.
+    :param send: Sends notifications to the client; ``None`` if there is no way to.
+    :param answers: The client's answers to questions of earlier runs.
+    """
+
+    app: Flask
+    registry: Registry
+    caller: Caller
+    version: str
+    cancellation: Cancellation
+    log_level: LogLevel
+    progress: Progress
+    mount: str = ""
+    headers: Headers | None = None
+    named_version: str | None = None
+    capabilities: frozenset[str] = frozenset()
+    meta: Mapping[str, Any] = MappingProxyType({})
+    send: Send | None = None
+    answers: Answers = NO_ANSWERS
+
+    def setting(self, name: str) -> Any:
+        """Return the setting ``JSONRPC_MCP_<name>``."""
+        return self.app.config[PREFIX + name]
+
+    @property
+    def server_info(self) -> dict[str, str]:
+        """The name and version of this server."""
+        return server_info(self.app)
+
+    def tool_name(self, name: str) -> str:
+        """Return the name of the tool that a client means, which may use its alias without dots."""
+        methods = self.registry.methods
+        return methods.name_behind(name) if methods.has_aliases and self.setting("TOOL_NAME_STYLE") == NO_DOTS else name
+
+    def call(self, kind: str, name: str, arguments: Any) -> Call:
+        """Build the call of a method, prompt, resource or completer."""
+        return Call(
+            name,
+            arguments,
+            self.caller,
+            MCP,
+            kind,
+            # completion/complete cannot be answered with a question in any version.
+            frozenset() if kind == COMPLETION else self.capabilities,
+            self.answers,
+            None if self.send is None else Notifier(self.send, self),
+            self.cancellation,
+            self.meta,
+        )
+
+
+class Notifier:
+    """Sends the progress and log messages of one call as notifications."""
+
+    def __init__(self, send: Send, context: RequestContext) -> None:
+        self._send = send
+        self._context = context
+
+    def progress(self, done: float, total: float | None, message: str | None) -> None:
+        token, progress = self._context.meta.get(PROGRESS_TOKEN), self._context.progress
+        # "The progress value MUST increase with each notification", also if the method runs again after a question.
+        if not is_progress_token(token) or (progress.done is not None and done <= progress.done):
+            return
+        progress.done = done
+        params: dict[str, Any] = {"progressToken": token, "progress": done}
+        if total is not None:
+            params["total"] = total
+        if message is not None and self._context.version >= "2025-03-26":
+            params["message"] = message
+        self._send(notification("notifications/progress", params))
+
+    def log(self, level: str, data: Any, logger: str | None) -> None:
+        least = self._context.log_level.get()
+        if least is None or LOG_LEVELS.index(level) < LOG_LEVELS.index(least):
+            return
+        params = {"level": level, "data": data}
+        if logger is not None:
+            params["logger"] = logger
+        self._send(notification("notifications/message", params))
+
+
+def is_modern(message: Any, named_version: str | None = None) -> bool:
+    """Whether a message is of 2026-07-28 or later: by its version in ``_meta`` or in the header, or its method."""
+    if named_version is not None and named_version not in LEGACY:
+        return True
+    if not isinstance(message, dict):
+        return False
+    params = message.get("params")
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    return message.get("method") == DISCOVER or (isinstance(meta, dict) and PROTOCOL_VERSION in meta)
+
+
+def version_header(headers: Headers) -> str | None:
+    """Return the ``MCP-Protocol-Version`` header."""
+    version = headers.get(VERSION_HEADER)
+    return None if version is None else version.strip(" \t")
+
+
+def is_progress_token(token: Any) -> bool:
+    return isinstance(token, (str, int)) and not isinstance(token, bool)
+
+
+def require_id(message: RpcRequest) -> None:
+    """Reject a null id, which JSON-RPC allows and MCP does not."""
+    if message.wants_reply and message.id is None:
+        raise InvalidRequest("id must be a string or a number")
+
+
+def with_meta(message: RpcRequest, context: RequestContext) -> RequestContext:
+    """Add the ``_meta`` of a request of 2026-07-28 to its context.
+
+    :raises MalformedParams: if a required member is missing.
+    :raises UnsupportedVersion: if only the header has a version, and it is not supported.
+    """
+    params = message.params
+    if not isinstance(params, dict):
+        raise InvalidRequest("params must be an object")
+    if params.get("_meta") is None and context.named_version not in (None, MODERN):
+        # Probably an older client with a version that we do not support, which does not know of _meta.
+        raise UnsupportedVersion(str(context.named_version), VERSIONS)
+    meta = checked_meta(params)
+    version = meta[PROTOCOL_VERSION]
+    return context._replace(
+        version=version,
+        capabilities=features_of(meta[CLIENT_CAPABILITIES], version),
+        meta=meta,
+        log_level=LogLevel(meta.get(LOG_LEVEL)),
+    )
+
+
+def checked_meta(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the ``_meta`` of a request of 2026-07-28, whatever version it names.
+
+    :raises MalformedParams: if a required member is missing.
+    """
+    meta = params.get("_meta")
+    if not isinstance(meta, dict):
+        raise MalformedParams("params._meta is missing")
+    if not isinstance(meta.get(PROTOCOL_VERSION), str):
+        raise MalformedParams(f"params._meta must have {PROTOCOL_VERSION}")
+    if not isinstance(meta.get(CLIENT_CAPABILITIES), dict):
+        raise MalformedParams(f"params._meta must have {CLIENT_CAPABILITIES}")
+    level = meta.get(LOG_LEVEL)
+    if level is not None and level not in LOG_LEVELS:
+        raise MalformedParams(f"{LOG_LEVEL} must be one of {', '.join(LOG_LEVELS)}")
+    return meta
+
+
+def with_optional_meta(message: RpcRequest, context: RequestContext) -> RequestContext:
+    """Add the ``_meta`` of a request from before 2026-07-28 to its context, if there is any."""
+    if not isinstance(message.params, dict):
+        raise InvalidRequest("params must be an object")
+    meta = message.params.get("_meta")
+    return context._replace(meta=meta) if meta and isinstance(meta, dict) else context
+
+
+def require_modern(version: str) -> None:
+    """Reject versions other than 2026-07-28 in ``_meta``.
+
+    :raises UnsupportedVersion: with the supported versions.
+    """
+    if version != MODERN:
+        raise UnsupportedVersion(version, [MODERN])
+
+
+def features_of(capabilities: Mapping[str, Any], version: str) -> frozenset[str]:
+    """Read the client's capabilities that we use; only those, so that a session id cannot grow without bound."""
+    if not capabilities:
+        return frozenset()
+    features = {name for name in ("roots", "sampling") if isinstance(capabilities.get(name), dict)}
+    elicitation = capabilities.get("elicitation")
+    if isinstance(elicitation, dict) and version >= "2025-06-18":
+        # An empty object means forms: URLs came later, with 2025-11-25.
+        if "form" in elicitation or "url" not in elicitation:
+            features.add("elicitation")
+        if "url" in elicitation and version >= "2025-11-25":
+            features.add("elicitation.url")
+    return frozenset(features)

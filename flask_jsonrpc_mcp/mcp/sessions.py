@@ -1,8 +1,8 @@
-"""Sessions without a session store, for clients from before 2026-07-28.
+"""Sessions of clients from before 2026-07-28, without a session store.
 
-The id of a session is a signed token with everything there is to know of it: the version that was agreed on, what the
-client can do, and whose it is. Every worker of every machine can check it, and none has to remember it. Having one
-proves nothing about who is calling: each request is authenticated by itself, and must be by the same caller.
+``Mcp-Session-Id`` is a signed token with the negotiated version, the client's capabilities and its owner, so every
+worker of every machine can verify it. It does not authenticate: each request is authenticated by itself, and must have
+the same caller.
 """
 
 from __future__ import annotations
@@ -10,91 +10,115 @@ from __future__ import annotations
 import functools
 import secrets
 import time
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
-from itsdangerous import BadData, URLSafeTimedSerializer
+from flask import Flask
+from itsdangerous import BadData, SignatureExpired, URLSafeTimedSerializer
 
-from ..access import Caller
-from ..current import this_app
-from ..errors import SessionNotFound
-from ..settings import setting
-from . import protocol
-from .signing import signer
+from ..envelope import RpcRequest
+from ..errors import InvalidRequest, MalformedParams, SessionNotFound
+from .protocol import LEGACY, RequestContext, features_of, require_id
+
+LEEWAY = 60
+"""By how many seconds the clocks of two machines may differ."""
 
 _SALT = "flask-jsonrpc-mcp.session"
 _WARNED = "jsonrpc_mcp_warned_of_no_secret_key"
 
 
-class Agreement(NamedTuple):
-    """What client and server have agreed on."""
+@dataclass(frozen=True)
+class Session:
+    """What ``initialize`` negotiated."""
 
     version: str
     capabilities: frozenset[str]
 
 
-def are_possible() -> bool:
-    """Tell whether the app can sign. Without a key, clients are served without sessions, as the protocol allows."""
-    if this_app().secret_key:
+def negotiate(message: RpcRequest) -> Session:
+    """Read ``initialize``. The version is the client's if we support it, else our newest legacy one.
+
+    :raises InvalidRequest, MalformedParams: if it is malformed.
+    """
+    require_id(message)
+    if not message.wants_reply:
+        raise InvalidRequest("initialize needs an id")
+    params = message.params
+    if not isinstance(params, dict) or not isinstance(params.get("protocolVersion"), str):
+        raise MalformedParams("initialize needs params.protocolVersion")
+    if not isinstance(params.get("capabilities"), dict) or not isinstance(params.get("clientInfo"), dict):
+        raise MalformedParams("initialize needs params.capabilities and params.clientInfo")
+    version = params["protocolVersion"] if params["protocolVersion"] in LEGACY else LEGACY[0]
+    return Session(version, features_of(params["capabilities"], version))
+
+
+def can_sign(app: Flask) -> bool:
+    """Whether the app can sign session ids. Without a key clients are served without sessions, as MCP allows."""
+    if app.secret_key:
         return True
-    if _WARNED not in this_app().extensions:
-        this_app().extensions[_WARNED] = True
-        this_app().logger.warning(
+    if _WARNED not in app.extensions:
+        app.extensions[_WARNED] = True
+        app.logger.warning(
             "SECRET_KEY is not set, so MCP clients from before 2026-07-28 are served without sessions and tools cannot"
             " know what these clients can do; set it, the same for all workers"
         )
     return False
 
 
-def mint(agreement: Agreement, caller: Caller, audience: str) -> str:
-    """Make the id of a session.
-
-    :param audience: The blueprint it is for.
-    """
-    content = [agreement.version, sorted(agreement.capabilities), caller.principal, audience, secrets.token_hex(8)]
-    return signer(_SALT).dumps(content)
+def make_id(session: Session, context: RequestContext) -> str:
+    """Build the id of a session."""
+    owner = [context.caller.principal, context.mount]
+    content = [session.version, sorted(session.capabilities), *owner, secrets.token_hex(8)]
+    return signer(context.app, _SALT).dumps(content)
 
 
-def read(token: str, caller: Caller, audience: str) -> Agreement:
-    """Read the id of a session.
+def read_id(token: str, context: RequestContext) -> Session:
+    """Verify the id of a session.
 
-    :raises SessionNotFound: when it was altered, has expired, or is someone else's.
+    :raises SessionNotFound: if it was altered, has expired, or is another caller's.
     """
     try:
-        agreement, owner, issued = _open(token, signer(_SALT))
+        session, owner, issued = _load(token, signer(context.app, _SALT))
+        check_age(issued, context.setting("SESSION_MAX_AGE"))
     except BadData as error:
         raise SessionNotFound() from error
-    age = int(time.time()) - issued
-    if not 0 <= age <= setting("SESSION_MAX_AGE") or owner != (caller.principal, audience):
+    if owner != (context.caller.principal, context.mount):
         raise SessionNotFound()
-    return agreement
+    return session
 
 
-class _Opened(NamedTuple):
-    """What a token says, and says for ever."""
+def load_signed(app: Flask, salt: str, token: Any, max_age: int) -> Any:
+    """Return what was signed for one purpose at most ``max_age`` seconds ago.
 
-    agreement: Agreement
-    owner: tuple[str, str]
-    issued: int
+    :raises BadData: if it was altered or has expired.
+    """
+    content, issued = signer(app, salt).loads(token, return_timestamp=True)
+    check_age(issued.timestamp(), max_age)
+    return content
 
 
-# A client sends the same token with every request, and to check it takes longer than all else that we do for one.
+def check_age(issued: float, max_age: int) -> None:
+    """Check the age of something signed, with a leeway for machines whose clocks differ.
+
+    :raises SignatureExpired: if it is too old, or from the future.
+    """
+    age = time.time() - issued
+    if not -LEEWAY <= age <= max_age:
+        raise SignatureExpired(f"the age is {age:.0f} seconds")
+
+
+def signer(app: Flask, salt: str) -> URLSafeTimedSerializer:
+    """Return the serializer that signs for one purpose. The fallback keys verify, but do not sign."""
+    return _serializer(salt, (*(app.config.get("SECRET_KEY_FALLBACKS") or ()), app.secret_key))
+
+
+@functools.lru_cache(maxsize=32)
+def _serializer(salt: str, keys: tuple[str | bytes | None, ...]) -> URLSafeTimedSerializer:
+    return URLSafeTimedSerializer(list(keys), salt=salt)  # type: ignore[arg-type]
+
+
+# A client sends the same id with every request, and verifying it would be a tenth of our part of a call.
 @functools.lru_cache(maxsize=1024)
-def _open(token: str, by: URLSafeTimedSerializer) -> _Opened:
-    (version, capabilities, principal, audience, _), issued = by.loads(token, return_timestamp=True)
-    return _Opened(Agreement(version, frozenset(capabilities)), (principal, audience), int(issued.timestamp()))
-
-
-def features_of(capabilities: Mapping[str, Any], version: str) -> frozenset[str]:
-    """Read what a client can do; only what we know of, so that nobody can make a session's id as long as they like."""
-    if not capabilities:
-        return frozenset()
-    features = {name for name in ("roots", "sampling") if isinstance(capabilities.get(name), dict)}
-    elicitation = capabilities.get("elicitation")
-    if isinstance(elicitation, dict) and protocol.has_elicitation(version):
-        # Forms came first: a client that says nothing more can show those.
-        if "form" in elicitation or "url" not in elicitation:
-            features.add("elicitation")
-        if "url" in elicitation and protocol.has_url_elicitation(version):
-            features.add("elicitation.url")
-    return frozenset(features)
+def _load(token: str, serializer: URLSafeTimedSerializer) -> tuple[Session, tuple[str, str], int]:
+    (version, capabilities, principal, blueprint, _), issued = serializer.loads(token, return_timestamp=True)
+    return Session(version, frozenset(capabilities)), (principal, blueprint), int(issued.timestamp())

@@ -1,98 +1,97 @@
-"""``subscriptions/listen``: one request, open for as long as the client wants to hear of changes."""
+"""``subscriptions/listen``: a request that stays open and sends notifications of changes (2026-07-28)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from ..changes import LISTS, Watch, are_announced, is_server_ending
-from ..envelope import Id, Request, notification
+from ..envelope import Id, notification
 from ..errors import MalformedParams, MethodNotFound, UnknownResource
-from ..mailbox import NoMailbox, current_mailbox
-from . import protocol
-from .resources import visible_resource
-from .session import Session
+from ..mailbox import LISTS, NoMailbox, Watch, announces_changes, current_mailbox, is_server_ending
+from .methods import visible_resource
+from .protocol import LISTEN, SUBSCRIPTION_ID, RequestContext
 
-LISTEN = "subscriptions/listen"
 MAX_RESOURCES = 100
-"""How many resources one subscription may be about; each costs a look at every tick."""
+"""Maximum resources of one subscription; each costs a query at every poll."""
 
-# What a client names in its filter, by the list that it is about.
+POLL_EVERY = 0.2
+"""After how many seconds a transport polls for changes again."""
+
 _FILTERS = {f"{topic}ListChanged": topic for topic in LISTS}
-_UPDATES = "resourceSubscriptions"
+_RESOURCES = "resourceSubscriptions"
 
 
-class Subscription(NamedTuple):
+@dataclass(frozen=True)
+class Subscription:
     """What a client listens to.
 
-    :param topics: The names of lists, and the URIs of resources.
-    :param agreed: The part of the client's filter that we keep to.
+    :param topics: Names of lists, and URIs of resources.
+    :param accepted: The part of the client's filter that is supported.
     """
 
-    session: Session
-    id: Id
+    context: RequestContext
     topics: tuple[str, ...]
-    agreed: Mapping[str, Any]
+    accepted: Mapping[str, Any]
 
-    def messages(self) -> Iterator[dict[str, Any] | None]:
-        """Tell of each change, and ``None`` where there was none since the last look.
+    def messages(self, id: Id) -> Generator[dict[str, Any] | None]:
+        """Yield a notification for each change, and ``None`` at the end of each poll.
 
-        Ends when the client has gone, and when the server is told to stop.
+        Ends when the request is cancelled and when the server stops.
 
-        :raises Overloaded: when too many listen already.
+        :raises Overloaded: if too many clients listen already.
         """
         with current_mailbox().place_to_listen():
-            watch = Watch(self.session.core.name, self.topics)
-            yield self._message("notifications/subscriptions/acknowledged", {"notifications": self.agreed})
-            while not self.session.cancellation.requested and not is_server_ending():
+            watch = Watch(self.context.registry.name, self.topics)
+            yield _message(id, "notifications/subscriptions/acknowledged", {"notifications": self.accepted})
+            while not self.context.cancellation.requested and not is_server_ending():
                 try:
                     changed = watch.changed()
                 except NoMailbox:
-                    return  # it is in the log; the client may ask again
-                yield from map(self._change, changed)
+                    return  # the log has the reason; the client may subscribe again
+                for topic in changed:
+                    if topic in LISTS:
+                        yield _message(id, f"notifications/{topic}/list_changed", {})
+                    else:
+                        yield _message(id, "notifications/resources/updated", {"uri": topic})
                 yield None
 
-    @property
-    def result(self) -> dict[str, Any]:
-        """What tells the client that the subscription has ended, and was not cut off."""
-        return {"resultType": "complete", "_meta": {protocol.SUBSCRIPTION_ID: self.id}}
 
-    def _change(self, topic: str) -> dict[str, Any]:
-        if topic in LISTS:
-            return self._message(f"notifications/{topic}/list_changed", {})
-        return self._message("notifications/resources/updated", {"uri": topic})
+def listen(context: RequestContext, params: Mapping[str, Any]) -> Subscription:
+    """Accept a subscription.
 
-    def _message(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        return notification(method, {"_meta": {protocol.SUBSCRIPTION_ID: self.id}, **params})
-
-
-def subscribe(session: Session, request: Request) -> Subscription:
-    """Take a subscription, as far as there is something to hear of.
-
-    :raises MethodNotFound: when the app announces no changes.
+    :raises MethodNotFound: if the app does not announce changes.
     """
-    if not are_announced():
-        raise MethodNotFound(request.method)
-    params: Any = request.params
+    if not announces_changes():
+        raise MethodNotFound(LISTEN)
     wanted = params.get("notifications")
     if not isinstance(wanted, dict):
         raise MalformedParams("params.notifications must be an object")
-    agreed: dict[str, Any] = {name: True for name in _FILTERS if wanted.get(name) is True}
-    uris = wanted.get(_UPDATES, [])
+    accepted: dict[str, Any] = {name: True for name in _FILTERS if wanted.get(name) is True}
+    uris = wanted.get(_RESOURCES, [])
     if not isinstance(uris, list) or not all(isinstance(uri, str) for uri in uris):
-        raise MalformedParams(f"params.notifications.{_UPDATES} must be a list of URIs")
+        raise MalformedParams(f"params.notifications.{_RESOURCES} must be a list of URIs")
     if len(uris) > MAX_RESOURCES:
-        raise MalformedParams(f"params.notifications.{_UPDATES} may have at most {MAX_RESOURCES} URIs")
-    visible = [uri for uri in dict.fromkeys(uris) if _is_visible(session, uri)]
+        raise MalformedParams(f"params.notifications.{_RESOURCES} may have at most {MAX_RESOURCES} URIs")
+    visible = [uri for uri in dict.fromkeys(uris) if _is_visible(context, uri)]
     if visible:
-        agreed[_UPDATES] = visible
-    topics = [topic for name, topic in _FILTERS.items() if name in agreed]
-    return Subscription(session, request.id, (*topics, *visible), agreed)
+        accepted[_RESOURCES] = visible
+    topics = [topic for name, topic in _FILTERS.items() if name in accepted]
+    return Subscription(context, (*topics, *visible), accepted)
 
 
-def _is_visible(session: Session, uri: str) -> bool:
+def final_result(id: Id) -> dict[str, Any]:
+    """Build the result that ends a subscription."""
+    return {"resultType": "complete", "_meta": {SUBSCRIPTION_ID: id}}
+
+
+def _message(id: Id, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    return notification(method, {"_meta": {SUBSCRIPTION_ID: id}, **params})
+
+
+def _is_visible(context: RequestContext, uri: str) -> bool:
     try:
-        visible_resource(session, {"uri": uri})
+        visible_resource(context, {"uri": uri})
     except UnknownResource:
         return False
     return uri not in LISTS

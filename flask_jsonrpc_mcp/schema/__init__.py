@@ -1,12 +1,22 @@
-"""What a method takes and gives, in three spellings with one result: a `Shape` that is both shown and enforced.
+"""Describe and validate what a method takes and returns.
 
-``params=`` and ``output=`` are a JSON Schema dict, a marshmallow schema, or, when not given, the function's type hints.
-What can be wrong with them is found once, when a method is added; what checks values is compiled for the first of them.
+``params=`` and ``output=`` are a JSON Schema dict, a marshmallow schema or a dict of marshmallow fields; without them
+the function's type hints count. All become a `Shape`, a JSON Schema that is shown and enforced. Mistakes raise when the
+method is added; the validator is compiled for the first call.
 """
 
-from .outputs import compile_output
-from .params import Params, compile_params
-from .reading import Function
-from .shape import Shape
+from .params import MIRROR_KEYWORD, MirroredArgument, Params, compile_output, compile_params, read_texts
+from .shape import SchemaSpec, Shape
+from .signatures import Function
 
-__all__ = ["Function", "Params", "Shape", "compile_output", "compile_params"]
+__all__ = [
+    "MIRROR_KEYWORD",
+    "Function",
+    "MirroredArgument",
+    "Params",
+    "SchemaSpec",
+    "Shape",
+    "compile_output",
+    "compile_params",
+    "read_texts",
+]

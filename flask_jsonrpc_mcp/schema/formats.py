@@ -1,8 +1,9 @@
-"""The string formats that are enforced when a schema names them, and the parsers that read them."""
+"""Parse strings by ``format``, and compile ``pattern`` as ECMA-262 reads it."""
 
 from __future__ import annotations
 
 import datetime
+import functools
 import ipaddress
 import re
 import uuid
@@ -17,6 +18,7 @@ _TIME = re.compile(r"(\d\d:\d\d(?::\d\d)?)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)?"
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 # RFC 3986 has many kinds of URI, such as mailto: and urn:, and they share only this.
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s\x00-\x1f\x7f]+")
+
 
 _DIGITS = f"[0-9]{{1,{MAX_DECIMAL_DIGITS}}}"
 DECIMAL = {"anyOf": [{"type": "string", "pattern": rf"^-?{_DIGITS}(\.{_DIGITS})?$"}, {"type": "number"}]}
@@ -75,8 +77,8 @@ def parse_float(value: int | float) -> float:
 
 
 def parse_email(text: str) -> str:
-    """Read an address as marshmallow's own fields do; imported here because few schemas have one, see `late`."""
-    from marshmallow import ValidationError, validate
+    """Read an address by the same rule as marshmallow's fields."""
+    from marshmallow import ValidationError, validate  # see `shape`
 
     try:
         return validate.Email()(text)
@@ -98,12 +100,34 @@ PARSERS: dict[str, Callable[[str], object]] = {
 
 
 def has_format(value: object, name: str) -> bool:
-    """Tell whether a text has the form that a format asks for. Other values, and formats not listed here, always do."""
+    """Check a string against a format. Other values fit every format, and every string fits an unknown one."""
     parse = PARSERS.get(name)
     if parse is None or not isinstance(value, str):
         return True
     try:
         parse(value)
-    except (ValueError, re.error):
+    except (ValueError, OverflowError, RecursionError, re.error):
         return False
     return True
+
+
+# What \s is in ECMA-262; with re.ASCII, Python's is only the first part of it.
+_SPACE = r"\s\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
+_ESCAPE_CLASS_OR_END = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|\$", re.DOTALL)
+
+
+@functools.lru_cache(maxsize=512)
+def compile_pattern(pattern: str) -> re.Pattern[str]:
+    """Compile a pattern as ECMA-262 reads it.
+
+    There ``$`` is the very end, where Python's also matches before a final newline; digits and letters are those of
+    ASCII, white space is that of Unicode.
+    """
+    return re.compile(_ESCAPE_CLASS_OR_END.sub(_to_python, pattern), re.ASCII)
+
+
+def _to_python(match: re.Match[str]) -> str:
+    token = match[0]
+    if token.startswith("["):
+        return re.sub(r"\\.", lambda escape: _SPACE if escape[0] == r"\s" else escape[0], token, flags=re.DOTALL)
+    return {"$": r"\Z", r"\s": f"[{_SPACE}]", r"\S": f"[^{_SPACE}]"}.get(token, token)

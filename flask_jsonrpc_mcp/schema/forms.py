@@ -1,4 +1,4 @@
-"""Forms that a person fills in: flat objects of simple values, in the same spellings as a method's parameters.
+"""Compile the forms of elicitation, which a person fills in, from the same declarations as a method's parameters.
 
 MCP lets a form ask for texts, numbers, booleans and choices, not for objects inside of objects.
 """
@@ -8,18 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ..errors import InvalidParams, Problem
+from ..errors import InvalidParams
 from ..strict_json import to_plain
 from .formats import DECIMAL
-from .hints import HintConverter
-from .late import as_marshmallow
-from .loading import Load, as_it_is
-from .quick import check_schema
-from .records import Member
-from .shape import Shape
+from .shape import Shape, as_marshmallow, check_schema
+from .signatures import Member
+from .types import HintConverter, Load, as_it_is
 
 FORMATS = ("email", "uri", "date", "date-time")
-"""The formats that clients know; others are enforced, but not shown."""
+"""The formats that MCP allows in a form; others are enforced, but not shown."""
 
 _SIMPLE = ("string", "number", "integer", "boolean")
 _NULL = {"type": "null"}
@@ -29,9 +26,9 @@ class Form(NamedTuple):
     """What a person is asked for.
 
     :param shown: The schema as clients see it.
-    :param shape: What an answer must fit.
-    :param load: From an answer that fits to the value that the method wants.
-    :param blank: What the method wants as ``None`` when it was left out.
+    :param shape: What the content of a response must fit.
+    :param load: Makes the value that the method wants of content that fits.
+    :param blank: The members that are ``None`` for the method if they were left out.
     """
 
     shown: dict[str, Any]
@@ -40,13 +37,13 @@ class Form(NamedTuple):
     blank: tuple[str, ...] = ()
 
     def read(self, content: Mapping[str, Any]) -> Any:
-        """Take what a person has filled in; what was not asked for is left out, and so is null: nothing was filled in.
+        """Validate and load what a person has filled in. Unknown members are dropped, and null is taken as left out.
 
         :raises InvalidParams: listing what is wrong with it.
         """
         properties = self.shown["properties"]
         asked = {name: value for name, value in content.items() if name in properties and value is not None}
-        problems: list[Problem] = self.shape.problems(asked)
+        problems = self.shape.problems(asked)
         if problems:
             raise InvalidParams(problems)
         filled = {name: asked.get(name) for name in properties if name in asked or name in self.blank}
@@ -57,7 +54,7 @@ def compile_form(spec: Any) -> Form:
     """Make a form.
 
     :param spec: A dict of type hints by name, a dataclass, a TypedDict, a marshmallow schema or a JSON Schema dict.
-    :raises TypeError, ValueError: when it asks for more than a form can have.
+    :raises TypeError, ValueError: if it asks for more than a form can have.
     """
     declared = as_marshmallow(spec)
     if declared is not None:
@@ -71,7 +68,7 @@ def compile_form(spec: Any) -> Form:
         converted = converter.members([Member(name, hint) for name, hint in spec.items()])
     else:
         converted = converter.convert(spec)
-    return _form(converter.complete(converted.schema), converted.load or as_it_is)
+    return _form(converter.shape_of(converted).schema, converted.load or as_it_is)
 
 
 def _form(schema: dict[str, Any], load: Load) -> Form:
@@ -89,7 +86,7 @@ def _form(schema: dict[str, Any], load: Load) -> Form:
             (blank if may_be_null else required).append(name)
     for name in schema.get("required", ()):
         if name not in properties:
-            raise ValueError(f"{name!r} is required, but is none of the properties")
+            raise ValueError(f"{name!r} is required, but not among the properties")
     enforced: dict[str, Any] = {"type": "object", "properties": properties}
     if required:
         enforced["required"] = required
@@ -98,7 +95,7 @@ def _form(schema: dict[str, Any], load: Load) -> Form:
 
 
 def _simplified(rules: Any) -> tuple[dict[str, Any], bool]:
-    """Spell the rules of a value as forms do, and tell whether it may be null."""
+    """Write the rules of a value as forms have them, and whether it may be null."""
     if not isinstance(rules, dict):
         return {}, False
     choices, kinds = rules.get("anyOf", []), rules.get("type")

@@ -1,57 +1,79 @@
-"""The parameters of a method: the shape of its arguments, and how they become the arguments of the function."""
+"""Compile the parameters and the output of a method, and turn the arguments of a call into those of the function."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import difflib
+import functools
+import inspect
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..errors import InvalidParams, Problem
+from .. import strict_json
+from ..content import is_content_hint
+from ..errors import InvalidParams, ParseError, Problem
 from ..strict_json import to_plain
-from .fitting import check_fit, check_reserved, reserved_names, takes_any_name, takes_whole
-from .hints import HintConverter
-from .late import as_marshmallow, knows_keyword
-from .mirrored import MirroredArgument, find_mirrored
 from .problems import pointer, within_bounds
-from .quick import check_schema
-from .reading import Function
-from .records import parameters_as_members
-from .shape import SchemaSpec, Shape
+from .shape import SchemaSpec, Shape, as_marshmallow, check_schema
+from .signatures import Function, parameters_as_members
+from .types import HintConverter, is_class_hint, is_object_hint
+from .walk import Schema, types_of, walk
 
 if TYPE_CHECKING:
-    from .marshmallow_fields import Declared
+    from .marshmallow_schemas import MarshmallowSchema
+
+MIRROR_KEYWORD = "x-mcp-header"
+"""Marks a property whose value clients repeat in a header, ``Mcp-Param-...``."""
+
+MIRRORED_TYPES = ("string", "integer", "boolean")
+
+# A token of RFC 9110, but for the underscore: HTTP servers drop headers with one in their name.
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^`|~-]+")
 
 # Keywords beside which `additionalProperties` would not see all the members that are declared.
 _APPLICATORS = ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "dependencies")
 _OPENNESS = ("additionalProperties", "unevaluatedProperties")
 
 
+class MirroredArgument(NamedTuple):
+    """An argument, by its path of properties, and the name of the header that repeats it."""
+
+    header: str
+    path: tuple[str, ...]
+
+    def value_in(self, arguments: Any) -> Any:
+        """Find its value; ``None`` if it is missing."""
+        for step in self.path:
+            if not isinstance(arguments, Mapping):
+                return None
+            arguments = arguments.get(step)
+        return arguments
+
+
+@dataclass(frozen=True, eq=False)
 class Params:
     """What a method takes.
 
-    :param load: From arguments that fit the schema to the values the function wants.
+    :param load: Makes the values that the function wants of arguments that fit the schema.
     :param whole: The function has one parameter and takes the loaded value in one piece.
     :param reserved: Names that would collide in the call itself, such as the ``self`` of a bound method.
     """
 
-    def __init__(
-        self,
-        shape: Shape,
-        load: Callable[[Mapping[str, Any]], Any] = dict,
-        *,
-        whole: bool = False,
-        reserved: frozenset[str] = frozenset(),
-    ) -> None:
-        self.shape = shape
-        self.schema = shape.schema
-        self.load = load
-        self.whole = whole
-        self.reserved = reserved
+    shape: Shape
+    load: Callable[[Mapping[str, Any]], Any] = dict
+    whole: bool = False
+    reserved: frozenset[str] = frozenset()
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        return self.shape.schema
 
     @cached_property
     def mirrored(self) -> tuple[MirroredArgument, ...]:
         """The arguments that HTTP clients repeat in headers."""
-        return find_mirrored(self.schema)
+        return _find_mirrored(self.schema)
 
     def bind(self, arguments: Mapping[str, Any] | Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Validate arguments, by name or by position, and make those of the Python call.
@@ -59,10 +81,9 @@ class Params:
         :raises InvalidParams: listing everything that is wrong with them.
         """
         try:
-            named = arguments if isinstance(arguments, dict) else self._by_name(arguments)
+            named = arguments if isinstance(arguments, Mapping) else self._by_name(arguments)
             problems = self.shape.problems(named)
-            if self.reserved:
-                problems += self._reserved_among(named)
+            problems += [Problem(pointer("", name), "is not expected here") for name in self.reserved if name in named]
             if problems:
                 raise InvalidParams(problems)
             loaded = self.load(named)
@@ -70,8 +91,6 @@ class Params:
             raise InvalidParams(within_bounds(error.problems)) from error.__cause__
         if self.whole:
             return (loaded,), {}
-        if isinstance(loaded, dict):
-            return (), loaded
         if not isinstance(loaded, Mapping):
             raise TypeError(
                 f"params loads a {type(loaded).__name__}, but the function takes its arguments by name;"
@@ -79,12 +98,7 @@ class Params:
             )
         return (), dict(loaded)
 
-    def _reserved_among(self, named: Iterable[str]) -> list[Problem]:
-        return [Problem(pointer("", name), "is not expected here") for name in self.reserved.intersection(named)]
-
-    def _by_name(self, values: Mapping[str, Any] | Sequence[Any]) -> Mapping[str, Any]:
-        if isinstance(values, Mapping):
-            return values
+    def _by_name(self, values: Sequence[Any]) -> dict[str, Any]:
         names = list(self.schema["properties"])
         if len(values) > len(names):
             raise InvalidParams([Problem("", f"takes at most {len(names)} arguments, got {len(values)}")])
@@ -94,61 +108,86 @@ class Params:
 def compile_params(function: Function, spec: SchemaSpec | None) -> Params:
     """Make the parameters of a function.
 
-    :raises TypeError, ValueError: when the declaration and the function do not fit together.
+    :raises TypeError, ValueError: if the declaration and the function do not fit together.
     """
     if spec is None:
-        return _from_hints(function)
+        return _params_of_hints(function)
     declared = as_marshmallow(spec)
     if declared is not None:
-        return _from_marshmallow(function, declared)
+        return _params_of_marshmallow(function, declared)
     if not isinstance(spec, Mapping):
         raise TypeError("params must be a JSON Schema dict, a marshmallow schema or a dict of marshmallow fields")
-    return _from_json_schema(function, spec)
+    return _params_of_json_schema(function, spec)
 
 
-def _from_hints(function: Function) -> Params:
+def compile_output(function: Function, spec: SchemaSpec | None, *, enforced: bool = True) -> Shape | None:
+    """Make the shape of what a function returns; ``None`` if nothing is declared.
+
+    :raises TypeError, ValueError: if JSON Schema has no form for the declaration.
+    """
+    shape = _output_of_hint(function) if spec is None else _output_of_spec(spec)
+    return shape if shape is None or enforced else replace(shape, enforced=False)
+
+
+def read_texts(schema: Schema, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Parse arguments that arrive as text, those of prompts and URIs, as the JSON types that a schema asks for.
+
+    A text that cannot be parsed stays as it is, for the schema to refuse.
+    """
+    properties = schema["properties"]
+    return {
+        name: _parse(text) if isinstance(text, str) and "string" not in types_of(properties.get(name), schema) else text
+        for name, text in arguments.items()
+    }
+
+
+def _parse(text: str) -> Any:
+    try:
+        return strict_json.read(text)
+    except ParseError:
+        return text
+
+
+def _params_of_hints(function: Function) -> Params:
     members = parameters_as_members(function)
-    check_reserved(function, [member.name for member in members])
+    _check_reserved(function, [member.name for member in members])
     converter = HintConverter()
     try:
         converted = converter.members(members)
-        schema = converter.complete(converted.schema)
+        return Params(converter.shape_of(converted), converted.load or dict)
     except TypeError as error:
         raise TypeError(f"parameter {error}; change the hint, or describe the arguments with params=") from error
-    return Params(Shape(schema), converted.load or dict)
 
 
-def _from_marshmallow(function: Function, declared: Declared) -> Params:
+def _params_of_marshmallow(function: Function, declared: MarshmallowSchema) -> Params:
     if declared.many:
         raise TypeError("params is a schema with many=True, but the arguments of a call are one object")
-
     shape = Shape(declared.to_json_schema())
-    taken = declared.loaded_names()
-    if takes_whole(function, taken, of_a_class=True):
+    names = declared.loaded_names()
+    if _takes_whole(function, names, of_a_class=True):
         return Params(shape, declared.load, whole=True)
-    check_fit(function, taken, passes_unknown=declared.passes_unknown)
-    return Params(shape, declared.load, reserved=reserved_names(function))
+    _check_fit(function, names, passes_unknown=declared.passes_unknown)
+    return Params(shape, declared.load, reserved=_reserved_names(function))
 
 
-def _from_json_schema(function: Function, spec: Mapping[str, Any]) -> Params:
+def _params_of_json_schema(function: Function, spec: Mapping[str, Any]) -> Params:
     if spec.get("type", "object") != "object":
         raise TypeError(f"params must describe an object, not type {spec['type']!r}")
     schema = {**({} if "type" in spec else {"type": "object"}), **to_plain(spec)}
     schema.setdefault("properties", {})
     check_schema(schema)
     properties = schema["properties"]
-    taken = {name: name in schema.get("required", ()) for name in properties}
-    whole = takes_whole(function, taken, of_a_class=False)
-    if not takes_any_name(function) and not any(keyword in schema for keyword in _OPENNESS):
+    names = {name: name in schema.get("required", ()) for name in properties}
+    whole = _takes_whole(function, names, of_a_class=False)
+    if not _takes_any_name(function) and not any(keyword in schema for keyword in _OPENNESS):
         schema = _closed(schema, None if whole else [parameter.name for parameter in function.parameters])
-    shape = Shape(schema)
     load = _integer_loader(properties)
     if whole:
-        return Params(shape, load, whole=True)
+        return Params(Shape(schema), load, whole=True)
     openness = [schema[keyword] for keyword in _OPENNESS if keyword in schema]
     is_closed = bool(openness) and all(rules is False for rules in openness)
-    check_fit(function, taken, passes_unknown=not is_closed or "patternProperties" in schema)
-    return Params(shape, load, reserved=reserved_names(function))
+    _check_fit(function, names, passes_unknown=not is_closed or "patternProperties" in schema)
+    return Params(Shape(schema), load, reserved=_reserved_names(function))
 
 
 def _integer_loader(properties: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
@@ -164,10 +203,12 @@ def _integer_loader(properties: Mapping[str, Any]) -> Callable[[Mapping[str, Any
 def _closed(schema: dict[str, Any], names: Sequence[str] | None) -> dict[str, Any]:
     """Refuse arguments that are not declared.
 
-    :param names: What the function takes; ``None`` when it takes everything in one piece.
+    :param names: What the function takes; ``None`` if it takes everything in one piece.
     """
     if not any(keyword in schema for keyword in _APPLICATORS):
         return {**schema, "additionalProperties": False}
+    from .validator import knows_keyword  # see `shape`
+
     if knows_keyword(schema, "unevaluatedProperties"):
         return {**schema, "unevaluatedProperties": False}
     if "$ref" in schema:
@@ -177,3 +218,136 @@ def _closed(schema: dict[str, Any], names: Sequence[str] | None) -> dict[str, An
     # Older dialects do not see what combined schemas declare, but the function takes only what it names.
     undeclared: dict[str, Any] = {name: {} for name in names if name not in schema["properties"]}
     return {**schema, "properties": {**schema["properties"], **undeclared}, "additionalProperties": False}
+
+
+def _takes_whole(function: Function, names: Iterable[str], *, of_a_class: bool) -> bool:
+    """Return whether the only parameter of a function is meant for all arguments in one piece.
+
+    :param names: What the arguments are called.
+    :param of_a_class: They may have been made into an object of some class.
+    :raises TypeError: if it looks more like a slip in the parameter's name or hint.
+    """
+    if len(function.parameters) != 1:
+        return False
+    [only] = function.parameters
+    if only.name in names or only.default is not only.empty or only.kind in (only.VAR_POSITIONAL, only.VAR_KEYWORD):
+        return False
+    not_declared = f"parameter {only.name!r} is not in params;"
+    if only.kind is only.KEYWORD_ONLY:
+        raise TypeError(f"{not_declared} to take all arguments in one piece, remove the '*'")
+    hint = function.hint_of(only.name)
+    if hint in (Any, object):
+        likely = difflib.get_close_matches(only.name, names, n=1, cutoff=0.8)
+        if likely:
+            raise TypeError(
+                f"{not_declared} did you mean {likely[0]!r}? To take all arguments in one piece, hint it as dict"
+            )
+    elif not is_object_hint(hint) and not (of_a_class and is_class_hint(hint)):
+        raise TypeError(
+            f"{not_declared} give it the name of a declared argument,"
+            " or hint it as dict to take all arguments in one piece"
+        )
+    return True
+
+
+def _check_fit(function: Function, names: Mapping[str, bool], *, passes_unknown: bool) -> None:
+    """Check that a function can take by name what its ``params=`` lets through.
+
+    :param names: The names of the arguments after loading, and whether each is always there.
+    :raises TypeError: naming the parameter and the fix.
+    """
+    _check_reserved(function, names)
+    parameters = [p for p in function.parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    for parameter in parameters:
+        name = parameter.name
+        if parameter.kind is parameter.POSITIONAL_ONLY:
+            raise TypeError(f"parameter {name!r} cannot be given by name; remove the '/'")
+        if parameter.default is parameter.empty and not names.get(name):
+            fix = "require it there, or give it a default" if name in names else "add it there, or give it a default"
+            raise TypeError(f"parameter {name!r} may be missing from what params lets through; {fix}")
+    if not _takes_any_name(function):
+        untaken = [name for name in names if name not in {p.name for p in parameters}]
+        if untaken:
+            raise TypeError(f"params has {untaken[0]!r}, which the function does not take; add a parameter or **kwargs")
+        if passes_unknown:
+            raise TypeError("params lets unknown arguments through, which the function does not take; add **kwargs")
+
+
+def _takes_any_name(function: Function) -> bool:
+    return any(parameter.kind is parameter.VAR_KEYWORD for parameter in function.parameters)
+
+
+def _check_reserved(function: Function, names: Collection[str]) -> None:
+    for name in _reserved_names(function):
+        if name in names:
+            raise TypeError(f"an argument cannot be called {name!r}, which the call itself uses; rename it")
+
+
+def _reserved_names(function: Function) -> frozenset[str]:
+    """List the names that would collide in the call itself, such as the ``self`` of a bound method."""
+    func = function.func
+    while isinstance(func, functools.partial):
+        func = func.func
+    reserved = set()
+    if inspect.iscoroutinefunction(func) or inspect.isasyncgenfunction(func):
+        reserved.add("self")  # of what makes it callable from Flask
+    if not inspect.isfunction(func):
+        called: Callable[..., Any] = func.__func__ if inspect.ismethod(func) else type(func).__call__
+        [first, *_] = inspect.signature(called).parameters.values()
+        if first.kind is first.POSITIONAL_OR_KEYWORD:
+            reserved.add(first.name)
+    return frozenset(reserved)
+
+
+def _output_of_spec(spec: SchemaSpec) -> Shape:
+    declared = as_marshmallow(spec)
+    if declared is not None:
+        return Shape(declared.to_json_schema(output=True), declared.dump)
+    if not isinstance(spec, Mapping):
+        raise TypeError("output must be a JSON Schema dict, a marshmallow schema or a dict of marshmallow fields")
+    schema = to_plain(spec)
+    check_schema(schema)
+    return Shape(schema)
+
+
+def _output_of_hint(function: Function) -> Shape | None:
+    try:
+        hint = function.hint_of("return")
+        if is_content_hint(hint):
+            return None
+        converter = HintConverter(output=True)
+        converted = converter.stream(hint, joined=function.is_generator) or converter.convert(hint)
+        return converter.shape_of(converted) if converted.schema else None
+    except TypeError as error:
+        raise TypeError(f"the return hint: {error}; change it, or describe the result with output=") from error
+
+
+def _find_mirrored(schema: Schema) -> tuple[MirroredArgument, ...]:
+    """Find the arguments that are repeated in headers.
+
+    :raises ValueError: for a mark because of which clients would refuse the whole tool.
+    """
+    found = tuple(_mirrored_properties(schema, ()))
+    if len(found) != sum(MIRROR_KEYWORD in inner for inner in walk(schema)):
+        raise ValueError(
+            f"{MIRROR_KEYWORD} may only stand on properties, not inside of lists, alternatives or references"
+        )
+    if len(found) != len({mirrored.header.lower() for mirrored in found}):
+        raise ValueError(f"two properties have the same {MIRROR_KEYWORD}; header names have no case")
+    return found
+
+
+def _mirrored_properties(schema: Schema, path: tuple[str, ...]) -> Iterator[MirroredArgument]:
+    for name, rules in schema.get("properties", {}).items():
+        if not isinstance(rules, Mapping):
+            continue
+        if MIRROR_KEYWORD in rules:
+            header = rules[MIRROR_KEYWORD]
+            if not isinstance(header, str) or not _HEADER_NAME.fullmatch(header):
+                raise ValueError(
+                    f"{MIRROR_KEYWORD} {header!r} cannot be the name of a header; use letters, digits and '-'"
+                )
+            if rules.get("type") not in MIRRORED_TYPES:
+                raise ValueError(f"{MIRROR_KEYWORD} goes on a {', '.join(MIRRORED_TYPES)}; {name!r} has another type")
+            yield MirroredArgument(f"Mcp-Param-{header}", (*path, name))
+        yield from _mirrored_properties(rules, (*path, name))

@@ -1,64 +1,109 @@
-"""The shape of a value: the JSON Schema that is shown, and the validator made of that very dict."""
+"""`Shape`: a JSON Schema that is published to clients and enforced on values.
+
+jsonschema and marshmallow take longer to import than everything else an app with tools needs. So this package imports
+`validator` and `marshmallow_schemas` inside functions, for the first value or declaration that needs them.
+"""
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..errors import Problem
 from ..strict_json import to_plain
-from .late import compile_validator, find_problems
-from .quick import Fits, quick_check
 
 if TYPE_CHECKING:
     import marshmallow
-    from jsonschema.protocols import Validator
+
+    from .marshmallow_schemas import MarshmallowSchema
+    from .walk import Schema
+
 
 SchemaSpec: TypeAlias = "marshmallow.Schema | type[marshmallow.Schema] | Mapping[str, Any]"
 """What ``params=`` and ``output=`` take: a JSON Schema, a marshmallow schema, or a dict of marshmallow fields."""
 
 
 class ResultError(Exception):
-    """What a method returned is not what it declared. The caller never sees why; the log does."""
+    """A method returned something else than it declared. The reason goes to the log, not to the caller."""
 
 
+@dataclass(frozen=True, eq=False)
 class Shape:
-    """A JSON Schema that is shown and enforced.
+    """A JSON Schema that is shown to clients and enforced on values.
 
-    :param dump: What turns a method's result into the value that is validated and sent.
-    :param enforced: Whether results are validated; otherwise the schema is only shown.
+    :param dump: Makes plain JSON of a method's result, which is then validated and sent.
+    :param enforced: Validate results; otherwise the schema is only shown.
+    :param generated: `types` generated the schema, without keywords that jsonschema-rs could read in another way.
     """
 
-    def __init__(self, schema: dict[str, Any], dump: Callable[[Any], Any] = to_plain, *, enforced: bool = True) -> None:
-        self.schema = schema
-        self.dump = dump
-        self.enforced = enforced
+    schema: dict[str, Any]
+    dump: Callable[[Any], Any] = to_plain
+    enforced: bool = True
+    generated: bool = False
 
-    # Made when they are first needed: of a thousand methods a process may never run more than a few.
+    # Compiled for the first value, because a process may never call most of its methods.
     @cached_property
-    def validator(self) -> Validator:
-        return compile_validator(self.schema)
+    def _find_problems(self) -> Callable[[Any], list[Problem]]:
+        from .problems import find_problems
+        from .validator import compile_validator
+
+        return functools.partial(find_problems, compile_validator(self.schema))
 
     @cached_property
-    def fits(self) -> Fits:
-        return quick_check(self.schema)
+    def _accepts(self) -> Callable[[Any], bool]:
+        # A method that returns dict declares just this, and most do.
+        if self.schema == {"type": "object"}:
+            return lambda value: isinstance(value, dict)
+        if not self.generated:
+            return accept_nothing
+        from .validator import compile_fast_accept
+
+        return compile_fast_accept(self.schema)
 
     def problems(self, value: Any) -> list[Problem]:
+        """List what is wrong with a value, up to a limit."""
         try:
-            if self.fits(value):
+            if self._accepts(value):
                 return []
-        except (ValueError, RecursionError, OverflowError):
-            pass  # too deep, too large, or of no form in JSON
-        return find_problems(self.validator, value)
+        except (ValueError, OverflowError, RecursionError):
+            pass  # jsonschema-rs cannot read it, such as half a surrogate pair
+        return self._find_problems(value)
 
     def dump_result(self, result: Any) -> Any:
-        """Turn a result into plain JSON.
+        """Make plain JSON of a result.
 
-        :raises ResultError: when it breaks the declared schema.
+        :raises ResultError: if it breaks the declared schema.
         """
         plain = self.dump(result)
         problems = self.problems(plain) if self.enforced else []
         if problems:
             raise ResultError("the result breaks the output schema: " + "; ".join(map(str, problems)))
         return plain
+
+
+def check_schema(schema: Schema) -> None:
+    """Check a JSON Schema that was not generated here.
+
+    :raises ValueError: if it is not valid, or has a reference that leads out of it.
+    """
+    from .validator import check_schema as check
+
+    check(schema)
+
+
+def as_marshmallow(spec: Any) -> MarshmallowSchema | None:
+    """Convert a marshmallow schema class, an instance or a dict of fields; ``None`` for anything else."""
+    if "marshmallow" not in sys.modules:
+        return None  # then nothing can be of one of its classes
+    from .marshmallow_schemas import as_marshmallow as convert
+
+    return convert(spec)
+
+
+def accept_nothing(value: object) -> bool:
+    """Fast accept for schemas that only jsonschema validates."""
+    return False

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import socket
 import ssl
 import threading
@@ -19,7 +20,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from ..servers import listen
+from tests.support.servers import listen
 
 READS = {"readOnlyHint": True}
 
@@ -36,11 +37,24 @@ class Seen:
 
 @dataclass(frozen=True)
 class Raw:
-    """An answer to be given whatever was asked; without a status the connection just ends."""
+    """A response to send whatever the request is; without a status the connection just closes."""
 
     status: int | None
     body: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Trickle(Raw):
+    """A response that never completes: `start`, and then `part` every 50 ms, for 10 seconds.
+
+    :param below_tls: Write to the socket itself, which breaks an encrypted connection.
+    """
+
+    status: int | None = None
+    start: bytes = b""
+    part: bytes = b""
+    below_tls: bool = False
 
 
 @dataclass
@@ -68,6 +82,8 @@ class DrupalSite:
         self.listing: Callable[[], None] = lambda: None  # what is done before the list is answered
         self.get_is_allowed = True
         self.hangs_up = False  # whether a connection that was used before is of no use any more
+        self.client_left = threading.Event()  # set when a client closes its connection during a `Trickle`
+        self.stopped = threading.Event()
         self.tools: dict[str, Tool] = {}
         self.tool("cache.rebuild", lambda params: True, output={"type": "boolean"}, annotations={"category": "system"})
         self.tool("node.get", self._get, properties={"id": {"type": "string"}}, annotations=READS)
@@ -87,6 +103,7 @@ class DrupalSite:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.stopped.set()
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
@@ -203,6 +220,8 @@ class DrupalSite:
                 seen = Seen(self.command, self.path, dict(self.headers), asked)
                 site.seen.append(seen)
                 raw = site.respond(seen)
+                if isinstance(raw, Trickle):
+                    self._trickle(raw)
                 if raw.status is None:
                     self.close_connection = True
                     return
@@ -215,6 +234,19 @@ class DrupalSite:
                 self.wfile.write(raw.body)
                 self.answered = True
                 self.close_connection = "Content-Length" in raw.headers  # which is a lie
+
+            def _trickle(self, raw: Trickle) -> None:
+                def send(part: bytes) -> None:
+                    os.write(self.connection.fileno(), part) if raw.below_tls else self.wfile.write(part)
+
+                send(raw.start)
+                try:
+                    for _ in range(200):
+                        send(raw.part)
+                        if site.stopped.wait(0.05):
+                            return
+                except OSError:
+                    site.client_left.set()
 
             def log_message(self, format: str, *args: object) -> None:
                 """Nothing: the tests look at what was seen."""

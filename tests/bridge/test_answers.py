@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
+import tracemalloc
 from typing import Any
 
 import pytest
 
 from flask_jsonrpc_mcp.bridge import site as bridged_site
+from tests.support.stdio_client import modern
 
 from .conftest import Bridged, Connect, call, failure, listed, success, text_of
 from .drupal_site import DrupalSite, Raw, as_json
@@ -47,8 +50,8 @@ def test_whatever_the_site_answers_is_an_error_of_that_one_call(bridge: Bridged,
 @pytest.mark.parametrize(
     ("raw", "text"),
     [
-        (Raw(401), "The site wants other credentials (401): check MCP_BRIDGE_USER"),
-        (Raw(429, b"", {"Retry-After": "7"}), "The site has had too many calls (429); try again in 7 seconds"),
+        (Raw(401), "The site requires valid credentials (401): check MCP_BRIDGE_USER"),
+        (Raw(429, b"", {"Retry-After": "7"}), "The site received too many calls (429); try again in 7 seconds"),
         (Raw(302, b"", {"Location": "https://other.example/login?next=x"}), "redirects to https://other.example (302)"),
         (Raw(302, b"", {"Location": "/login"}), "The site redirects (302), which the bridge does not follow"),
         (Raw(200, b"<p>", {"Content-Type": "text/html"}), "something that is not JSON (text/html)"),
@@ -99,6 +102,38 @@ def test_an_answer_without_an_end_is_given_up(
     bridge: Bridged, drupal: DrupalSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listed(bridge)
-    monkeypatch.setattr(bridged_site, "MAX_ANSWER", 1024 * 1024)
+    monkeypatch.setattr(bridged_site, "MAX_RESPONSE", 1024 * 1024)
     drupal.raw.append(Raw(200, b" " * 2_000_000))
     assert "longer than 1 MiB" in text_of(call(bridge, "node.create"))
+
+
+@pytest.mark.parametrize("body", [b'{"tools": []}', b" " * 100], ids=["JSON", "no JSON"])
+def test_a_response_may_be_compressed_with_gzip(connect: Connect, drupal: DrupalSite, body: bytes) -> None:
+    drupal.listed = Raw(200, gzip.compress(body), {"Content-Encoding": "gzip"})
+    reply = connect().ask(modern("tools/list"))
+    assert ("result" in reply) == (body != b" " * 100)
+    assert {seen.headers["Accept-Encoding"] for seen in drupal.seen} == {"gzip"}
+
+
+@pytest.mark.parametrize("encoding", ["gzip, gzip", "br", "deflate"])
+def test_other_content_encodings_are_refused(bridge: Bridged, drupal: DrupalSite, encoding: str) -> None:
+    """Nested encodings multiply: 1.8 kB can decode to 1 GB."""
+    drupal.raw.append(Raw(200, gzip.compress(gzip.compress(b"1")), {"Content-Encoding": encoding}))
+    assert f"content encoding {encoding!r}" in text_of(call(bridge, "node.create"))
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_decoding_a_response_takes_bounded_memory(bridge: Bridged, drupal: DrupalSite, layers: int) -> None:
+    body = b" " * 2**27
+    for _ in range(layers):
+        body = gzip.compress(body)
+    listed(bridge)
+    drupal.raw.append(Raw(200, body, {"Content-Encoding": ", ".join(["gzip"] * layers)}))
+    tracemalloc.start()
+    try:
+        result = call(bridge, "node.create")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert result["isError"]
+    assert peak < 40 * 2**20

@@ -11,8 +11,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from ..conftest import asking
-from ..stdio_client import modern
+from tests.conftest import asking
+from tests.support.stdio_client import modern
+
 from .conftest import Bridged, Connect, call, failure, listed, success, text_of
 from .drupal_site import DrupalSite, Raw, Seen, as_json
 
@@ -71,7 +72,7 @@ def test_a_site_that_takes_no_get_is_served_all_the_same(
     caplog.set_level(logging.INFO)
     drupal.get_is_allowed = False
     assert call(bridge, "node.get", {"id": "7"})["isError"] is False
-    assert "'node.get' by POST, because GET was answered with 405" in caplog.messages
+    assert "calling 'node.get' by POST, because the status of GET was 405" in caplog.messages
 
 
 @pytest.mark.parametrize(
@@ -128,7 +129,7 @@ def test_names_that_would_be_the_same_without_dots_keep_them(
     assert names == ["cache_rebuild", "node.get", "node_create", "node_types", "node_crash", "node_get"]
     assert call(bridge, "node.get", {"id": "7"}) == success({"id": "7", "title": "Hello"})
     assert call(bridge, "node_get") == success("another")
-    assert "without dots 'node.get' would be 'node_get' as another tool is, so it keeps them" in caplog.messages
+    assert "'node.get' keeps its dots, because another tool would also be named 'node_get'" in caplog.messages
 
 
 @pytest.mark.parametrize("params", [{}, {"name": 7}, {"name": "node.get", "arguments": []}])
@@ -215,4 +216,4 @@ def test_what_a_site_says_about_other_sites_is_not_believed(
         well_known(drupal, {"endpoints": urls}, {"endpoints": {"list": "//[", "jsonrpc": "/jsonrpc"}})
         assert call(connect(token="secret-token"), "node.create", {"title": "a"})["isError"] is False
         assert other.seen == []
-    assert "what /.well-known/mcp.json says about other sites is ignored" in caplog.messages
+    assert "ignored the endpoints of other sites in /.well-known/mcp.json" in caplog.messages

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from ..servers import ROOT, Server, gunicorn, need_made, reserve
-from ..test_clients import LEGACY, MODERN, failure, known_members, success
-from ..test_sample_app import FOR_ADMINS, FOR_EDITORS, PUBLIC
+from tests.deploy.test_clients import LEGACY, MODERN, failure, known_members, success
+from tests.deploy.test_sample_app import FOR_ADMINS, FOR_EDITORS, PUBLIC
+from tests.support.servers import ROOT, Server, gunicorn, need_made, reserve
 
 ADMIN = {"MCP_BRIDGE_USER": "admin", "MCP_BRIDGE_PASSWORD": "admin"}
 EDITOR = {"MCP_BRIDGE_TOKEN": "demo-editor-token"}
@@ -179,7 +179,7 @@ def test_a_wrong_password_is_told_and_not_shown(server: Server, tmp_path: Path) 
     wrong = {"MCP_BRIDGE_USER": "admin", "MCP_BRIDGE_PASSWORD": "not-the-password"}
     with visit(server.url, tmp_path, **wrong) as visitor:
         told = visitor.ask(list=True)
-        assert "The site wants other credentials (401)" in told["message"]
+        assert "The site requires valid credentials (401)" in told["message"]
         assert visitor.call("articles.get", id=1)["isError"]
     assert "not-the-password" not in (tmp_path / "client.log").read_text()
 

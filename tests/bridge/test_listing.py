@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from flask_jsonrpc_mcp.bridge import catalogue
+from flask_jsonrpc_mcp.bridge import remote_tools
 from flask_jsonrpc_mcp.mcp.protocol import LEGACY, MODERN
+from tests.conftest import asking
+from tests.support.stdio_client import modern
 
-from ..conftest import asking
-from ..stdio_client import modern
 from .conftest import Bridged, Connect, call, listed, success
 from .drupal_site import DrupalSite, Raw
 
@@ -92,7 +92,7 @@ def test_a_list_that_cannot_be_had_is_an_error_and_the_next_attempt_works(
 
 
 def test_a_list_without_an_end_is_given_up(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalogue, "MAX_PAGES", 2)
+    monkeypatch.setattr(remote_tools, "MAX_PAGES", 2)
     assert "no end" in connect().ask(modern("tools/list"))["error"]["message"]
 
 
@@ -119,6 +119,32 @@ def test_the_tools_are_looked_at_again_and_changes_are_announced(connect: Connec
     about = {"_meta": {"io.modelcontextprotocol/subscriptionId": "s"}}
     assert bridge.receive() == {"jsonrpc": "2.0", "method": changed, "params": about}
     assert len(bridge.ask(asking("tools/list"))["result"]["tools"]) == 4
+
+
+@pytest.mark.parametrize(
+    "page",
+    [{"tools": [], "nextCursor": "x" * 70_000}, {"tools": 7}, Raw(200, b"["), Raw(None)],
+    ids=["a cursor too long for a URL", "no tools", "no JSON", "no response"],
+)
+def test_no_list_of_the_site_ends_the_watch_for_changes(connect: Connect, drupal: DrupalSite, page: Any) -> None:
+    bridge = connect(lifetime=0.05)
+    bridge.initialize()
+    assert len(bridge.ask(asking("tools/list"))["result"]["tools"]) == 5
+    drupal.listed = page
+    polled = count_from_now(drupal)
+    assert polled.acquire(timeout=60)
+    del drupal.tools["node.crash"]
+    drupal.listed = None
+    for _ in range(4):  # what a retry of the broken list may still take, and one more
+        assert polled.acquire(timeout=60), "the site is not polled any more"
+    assert bridge.receive() == {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+
+
+def count_from_now(drupal: DrupalSite) -> threading.Semaphore:
+    """Return a semaphore that the site releases with every request for its list."""
+    requests = threading.Semaphore(0)
+    drupal.listing = requests.release
+    return requests
 
 
 def test_a_subscription_to_nothing_is_acknowledged_and_ends_with_the_client(bridge: Bridged) -> None:

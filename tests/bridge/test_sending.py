@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import base64
-import itertools
+import gc
 import logging
 import socket
 import ssl
 import subprocess
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from flask_jsonrpc_mcp.bridge import site as bridged_site
-from flask_jsonrpc_mcp.bridge.settings import Settings
+from flask_jsonrpc_mcp.bridge.options import Options
+from flask_jsonrpc_mcp.bridge.site import Site, SiteFailure
+from tests.support.servers import free_port, need
+from tests.support.stdio_client import modern
 
-from ..servers import free_port, need
-from ..stdio_client import modern
 from .conftest import Bridged, Connect, call, listed, success, text_of
-from .drupal_site import DrupalSite, Raw
+from .drupal_site import DrupalSite, Raw, Trickle
 
 
 def test_a_write_is_never_sent_twice(bridge: Bridged, drupal: DrupalSite) -> None:
@@ -133,7 +133,7 @@ def test_the_log_has_neither_secrets_nor_arguments(
     ours = [record.getMessage() for record in caplog.records if record.name.startswith("flask_jsonrpc_mcp")]
     assert any(message.startswith("'node.create' ok") for message in ours)
     assert not any(secret in message for message in ours for secret in ("pass-word", "argument", "Basic"))
-    assert "pass-word" not in repr(Settings(drupal.url, user="jane", password="pass-word", token=None))
+    assert "pass-word" not in repr(Options(drupal.url, user="jane", password="pass-word", token=None))
 
 
 def test_a_site_that_does_not_answer_in_time_is_an_error_of_that_call(connect: Connect, drupal: DrupalSite) -> None:
@@ -145,16 +145,24 @@ def test_a_site_that_does_not_answer_in_time_is_an_error_of_that_call(connect: C
     assert text.startswith("The site has not answered within 3 seconds; the call was not sent again")
 
 
-def test_an_answer_that_never_ends_is_not_waited_for(
-    bridge: Bridged, drupal: DrupalSite, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("start", "part"),
+    [
+        (b"", b"HTTP/1.1 103 Early Hints\r\n\r\n"),
+        (b"HTTP/1.1 200 OK\r\n", b"X-Header: more\r\n"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n"),
+    ],
+    ids=["interim responses", "headers", "body"],
+)
+def test_one_deadline_covers_the_whole_exchange(
+    connect: Connect, drupal: DrupalSite, start: bytes, part: bytes
 ) -> None:
-    """Every part of it comes in time, and another one always follows."""
+    """Each read succeeds in time, and there is always one more."""
+    bridge = connect(timeout=2)
     listed(bridge)
-    clock = itertools.count(step=1000)
-    monkeypatch.setattr(bridged_site, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    assert text_of(call(bridge, "node.create", {"title": "a"})).startswith(
-        "The site has not answered within 30 seconds"
-    )
+    drupal.raw.append(Trickle(start=start, part=part))
+    assert text_of(call(bridge, "node.create", {"title": "a"})).startswith("The site has not answered within 2 seconds")
+    assert drupal.client_left.wait(30)
 
 
 def test_a_proxy_of_the_environment_never_sees_what_is_for_this_machine(
@@ -191,3 +199,32 @@ def test_a_certificate_may_be_vouched_for_in_the_environment(
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "certificate.pem"))
     assert call(connect(url=encrypted.url), "node.create", {"title": "a"})["isError"] is False
+
+
+def test_a_connection_whose_encryption_breaks_is_an_error_of_that_call(
+    connect: Connect, encrypted: DrupalSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "certificate.pem"))
+    bridge = connect(url=encrypted.url)
+    listed(bridge)
+    encrypted.raw.append(Trickle(part=b"not TLS", below_tls=True))
+    assert text_of(call(bridge, "node.create")).startswith("The connection to the site broke")
+
+
+def test_closing_while_connections_are_made_leaves_nothing_behind(drupal: DrupalSite) -> None:
+    """A coroutine that was never awaited would fail this test when it is collected."""
+    for _ in range(20):
+        site = Site(Options(drupal.url))
+        senders = [threading.Thread(target=send_until_closed, args=(site,)) for _ in range(8)]
+        for sender in senders:
+            sender.start()
+        site.close()
+        for sender in senders:
+            sender.join()
+    gc.collect()
+
+
+def send_until_closed(site: Site) -> None:
+    with suppress(SiteFailure):
+        while True:
+            site.send(f"{site.options.url}/mcp/tools/list", is_read=False, cancelled=lambda seconds: False)

@@ -36,9 +36,16 @@ async def call_tools(client: Client, calls: list) -> dict:
         cursor = page.next_cursor
         if cursor is None:
             break
+    progress = []
+
+    async def hear(done: float, total: float | None, message: str | None) -> None:
+        progress.append([done, total, message])
+
+    # With a callback, a progress token goes with every call.
+    options = {"progress_callback": hear} if "PROGRESS" in os.environ else {}
     for name, arguments in calls:
         try:
-            results.append(plain(await client.call_tool(name, arguments)))
+            results.append(plain(await client.call_tool(name, arguments, **options)))
         except MCPError as error:
             results.append({"error": error.code})
     return {
@@ -46,6 +53,7 @@ async def call_tools(client: Client, calls: list) -> dict:
         "server": client.server_info.name,
         "tools": [plain(tool) for tool in tools],
         "results": results,
+        "progress": progress,
     }
 
 

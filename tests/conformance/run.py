@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ..servers import Server, gunicorn, need
+from tests.support.servers import Server, gunicorn, need
 
 HERE = Path(__file__).parent
 VERSIONS = ("2025-11-25", "2026-07-28")

@@ -1,0 +1,320 @@
+"""Who is calling, and with which permissions.
+
+Flask-HTTPAuth checks the credentials; this module decides when to ask it. Its own ``login_required`` treats a wrong
+password as anonymous where the login is optional, accepts a password under any scheme, compares the scheme's case,
+and treats a list of roles as "any of". Here the scheme is matched first, case-insensitively; credentials that are sent
+must be right on every route; and a method's permissions are all required.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from flask import Request, current_app, g
+from flask_httpauth import HTTPAuth, HTTPBasicAuth, HTTPDigestAuth, MultiAuth
+from werkzeug.datastructures import Authorization
+
+from .errors import Forbidden, Unauthorized
+
+PermissionsLoader = Callable[[Any], Iterable[str] | None]
+UserLoader = Callable[[str], Any]
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+LOCAL = "local"
+"""The scheme of callers on the command line, who need no credentials."""
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who is calling.
+
+    :param user: What the auth object's verify callback returned; ``None`` for an anonymous caller.
+    :param name: The name to log; empty for an anonymous caller.
+    :param scheme: The auth scheme in lower case; ``None`` for an anonymous caller.
+    :param may_sign_in: Anonymous, and there is an auth object to sign in with.
+    :param principal: Identifies the caller across requests; empty for an anonymous caller.
+    :param address: The remote address, as Flask sees it (see werkzeug's ``ProxyFix``).
+    """
+
+    user: Any = None
+    name: str = ""
+    scheme: str | None = None
+    permissions: frozenset[str] = frozenset()
+    may_sign_in: bool = False
+    principal: str = ""
+    address: str = ""
+
+    @property
+    def anonymous(self) -> bool:
+        return self.scheme is None
+
+    def has(self, permissions: frozenset[str]) -> bool:
+        """Whether the caller has all of these permissions."""
+        return permissions <= self.permissions
+
+
+class Authenticator:
+    """Identifies callers with the app's Flask-HTTPAuth object.
+
+    :param auth: Any Flask-HTTPAuth object; without one every caller is anonymous.
+    :param required: Reject anonymous callers.
+    :param discover_access: The permissions needed to list and describe tools, prompts and resources.
+    """
+
+    def __init__(
+        self,
+        auth: HTTPAuth | MultiAuth | None,
+        *,
+        required: bool = False,
+        discover_access: frozenset[str] = frozenset(),
+    ) -> None:
+        self.required = required
+        self.discover_access = discover_access
+        self.permissions_loader: PermissionsLoader | None = None
+        self.user_loader: UserLoader | None = None
+        self.auths: tuple[HTTPAuth, ...]
+        if auth is None:
+            self.auths = ()
+        elif isinstance(auth, MultiAuth):
+            self.auths = (auth.main_auth, *auth.additional_auths)
+        elif isinstance(auth, HTTPAuth):
+            self.auths = (auth,)
+        else:
+            raise TypeError(f"auth must be a Flask-HTTPAuth object, not {type(auth).__name__}")
+
+    @property
+    def schemes(self) -> list[str]:
+        """The auth schemes, as in a challenge."""
+        return [auth.scheme for auth in self.auths]
+
+    @property
+    def credential_headers(self) -> list[str]:
+        """The request headers that a response varies by."""
+        return list(dict.fromkeys(["Authorization", *(auth.header for auth in self.auths if auth.header)]))
+
+    @property
+    def tells_callers_apart(self) -> bool:
+        """Whether two callers may see different lists."""
+        return bool(self.auths) or self.permissions_loader is not None
+
+    def is_shareable(self, caller: Caller) -> bool:
+        """Whether shared caches may store what this caller sees."""
+        return caller.anonymous and self.permissions_loader is None
+
+    def challenges(self) -> list[str]:
+        """The ``WWW-Authenticate`` headers of a 401."""
+        return [auth.authenticate_header() for auth in self.auths]
+
+    def admit(self, request: Request) -> Caller:
+        """Identify the caller of a request.
+
+        :raises Unauthorized: if the credentials are wrong, or missing where they are required.
+        """
+        caller = self.identify(request)
+        if self.required and caller.anonymous:
+            raise Unauthorized()
+        return caller
+
+    def require_discovery(self, caller: Caller) -> None:
+        """Check that a caller may list and describe.
+
+        :raises Unauthorized: for an anonymous caller who could sign in.
+        :raises Forbidden: for every other caller without the permissions.
+        """
+        if not caller.has(self.discover_access):
+            raise Unauthorized() if caller.may_sign_in else Forbidden()
+
+    def identify(self, request: Request) -> Caller:
+        """Identify the caller of a request, who may be anonymous.
+
+        :raises Unauthorized: if there are credentials that are wrong, malformed or of another scheme.
+        """
+        address = request.remote_addr or ""
+        matching = [auth for auth in self.auths if _has_credentials_for(auth, request)]
+        if len(matching) > 1:
+            raise Unauthorized("Send credentials of one kind only")
+        if not matching:
+            if self.auths and request.headers.get("Authorization", "").strip():
+                raise Unauthorized()
+            permissions = self._permissions(None, None, None)
+            if self.auths:
+                g.flask_httpauth_user = None  # a before_request function of the app may have set it
+            return Caller(permissions=permissions, may_sign_in=bool(self.auths), address=address)
+        [auth] = matching
+        credentials = auth.get_auth()
+        if credentials is None or not _is_well_formed(auth, credentials):
+            raise Unauthorized()
+        user = auth.authenticate(credentials, _stored_password(auth, credentials))
+        if not user:
+            raise Unauthorized()
+        username = credentials.get("username")
+        # Like Flask-HTTPAuth: get_user_roles is called with the credentials if verify_password returned True.
+        role_holder = credentials if user is True else user
+        user = username if user is True else user
+        permissions = self._permissions(auth, role_holder if user is None else user, role_holder)
+        g.flask_httpauth_user = user  # for auth.current_user(), as login_required does
+        scheme = auth.scheme.lower()
+        name, identity = (username, username) if username else _named_by(user, credentials.token)
+        # With the header, because two auth objects may have the same scheme.
+        principal = f"{(auth.header or 'authorization').lower()}:{scheme}:{identity}"
+        return Caller(user, name, scheme, permissions, principal=principal, address=address)
+
+    def identify_by_name(self, name: str) -> Caller | None:
+        """Build a `Caller` for a user name without checking credentials (command line only).
+
+        :returns: ``None`` if ``user_loader`` does not find the user.
+        """
+        user = None if self.user_loader is None else current_app.ensure_sync(self.user_loader)(name)
+        if not user:
+            return None
+        auth = next((auth for auth in self.auths if auth.get_user_roles_callback is not None), None)
+        role_holder = Authorization(LOCAL, {"username": name}) if user is True else user
+        user = name if user is True else user
+        permissions = self._permissions(auth, user, role_holder)
+        g.flask_httpauth_user = user
+        return Caller(user, name, LOCAL, permissions, principal=f"{LOCAL}:{name}")
+
+    def _permissions(self, auth: HTTPAuth | None, user: Any, role_holder: Any) -> frozenset[str]:
+        if self.permissions_loader is not None:
+            granted = current_app.ensure_sync(self.permissions_loader)(user)
+        elif auth is not None and auth.get_user_roles_callback is not None:
+            granted = auth.ensure_sync(auth.get_user_roles_callback)(role_holder)
+        else:
+            granted = None
+        if granted is None:
+            return frozenset()
+        return frozenset([granted] if isinstance(granted, str) else granted)
+
+
+def _has_credentials_for(auth: HTTPAuth, request: Request) -> bool:
+    """Whether the request has credentials of the scheme that this auth object checks."""
+    if auth.header is not None and auth.header != "Authorization":
+        return bool(request.headers.get(auth.header))
+    scheme = request.headers.get("Authorization", "").strip().partition(" ")[0].lower()
+    # HTTPBasicAuth with a custom scheme (which keeps browsers from showing their dialog) still accepts "Basic".
+    return scheme == auth.scheme.lower() or (scheme == "basic" and isinstance(auth, HTTPBasicAuth))
+
+
+def _stored_password(auth: HTTPAuth, credentials: Authorization) -> Any:
+    """Return the password to compare with, unless ``verify_password`` does the comparison."""
+    if isinstance(auth, HTTPBasicAuth) and auth.verify_password_callback is not None:
+        return None
+    return auth.get_auth_password(credentials)
+
+
+def _is_well_formed(auth: HTTPAuth, credentials: Authorization) -> bool:
+    """Whether the credentials are complete, so that callbacks only get real ones."""
+    if isinstance(auth, HTTPBasicAuth):
+        username, password = credentials.get("username"), credentials.get("password")
+        return bool(username) and _is_text(username) and _is_text(password)
+    if isinstance(auth, HTTPDigestAuth):
+        needed = ["username", "realm", "nonce", "uri", "response", "opaque", *(["nc", "cnonce"] if auth.qop else [])]
+        return all(_is_text(credentials.get(name), ascii_only=True) for name in needed)
+    return bool(credentials.token) and _is_text(credentials.token)
+
+
+def _is_text(value: str | None, *, ascii_only: bool = False) -> bool:
+    """Whether a value has no control characters, which RFC 7617 forbids and databases reject."""
+    if value is None or (ascii_only and not value.isascii()):
+        return False
+    return _CONTROL.search(value) is None
+
+
+def _named_by(user: Any, token: str | None) -> tuple[str, str]:
+    """Return the name to log and the identity of a user with a token.
+
+    Never the token itself, which a ``verify_token`` callback may return as the user; then its digest identifies it.
+    """
+    name, identity = _attribute_of(user, "username", "name", "id"), _attribute_of(user, "id", "username")
+    if not identity or identity == token:
+        identity = "sha256:" + hashlib.sha256(str(token).encode()).hexdigest()
+    return "token" if name is None or name == token else name, identity
+
+
+def _attribute_of(user: Any, *names: str) -> str | None:
+    if isinstance(user, str):
+        return user
+    values = (user.get(name) if isinstance(user, Mapping) else getattr(user, name, None) for name in names)
+    return next((str(value) for value in values if isinstance(value, (str, int, UUID)) and value != ""), None)
+
+
+class CachedPasswords:
+    """Caches for a short time that a password matches a hash. Use it in place of ``check_password_hash``.
+
+    ::
+
+        check_password = CachedPasswords(check_password_hash)
+
+        @auth.verify_password
+        def verify(username, password):
+            user = find_user(username)
+            if user and check_password(user.password_hash, password):
+                return user
+
+    A hash such as scrypt costs a tenth of a second of CPU by design; with this, a client pays it once per ``max_age``
+    and process. The cache holds keyed digests of hash and password, under a random key of this process. A new password
+    has a new hash, so the old one stops matching at once. Wrong passwords are not cached.
+
+    :param check: Compares a stored hash with a password, such as werkzeug's ``check_password_hash``.
+    :param max_age: For how many seconds a match is cached.
+    :param max_size: Maximum number of cached matches.
+    :param at_once: How many checks may run at the same time; each takes CPU and memory.
+    """
+
+    def __init__(
+        self,
+        check: Callable[[str, str], bool],
+        *,
+        max_age: float = 60,
+        max_size: int = 1024,
+        at_once: int = 4,
+    ) -> None:
+        if max_age <= 0 or max_size < 1 or at_once < 1:
+            raise ValueError("max_age, max_size and at_once must be greater than zero")
+        self._check = check
+        self._max_age = max_age
+        self._max_size = max_size
+        self._slots = threading.BoundedSemaphore(at_once)
+        self._key = secrets.token_bytes(32)
+        self._lock = threading.Lock()
+        self._known: OrderedDict[bytes, float] = OrderedDict()
+
+    def __call__(self, password_hash: str, password: str) -> bool:
+        """Whether a password matches a hash."""
+        digest = self._digest(password_hash, password)
+        if self._is_known(digest):
+            return True
+        with self._slots:
+            if self._is_known(digest):
+                return True  # another thread has checked it while this one waited
+            if not self._check(password_hash, password):
+                return False
+            self._remember(digest)
+        return True
+
+    def _digest(self, password_hash: str, password: str) -> bytes:
+        # The length keeps ("a", "bc") and ("ab", "c") apart.
+        content = f"{len(password_hash)}:{password_hash}{password}".encode("utf-8", "surrogatepass")
+        # Not an HMAC, which resists length extension but takes five times as long: the digests never leave the process.
+        return hashlib.sha256(self._key + content).digest()
+
+    def _is_known(self, digest: bytes) -> bool:
+        expires = self._known.get(digest)
+        return expires is not None and time.monotonic() < expires
+
+    def _remember(self, digest: bytes) -> None:
+        with self._lock:
+            self._known[digest] = time.monotonic() + self._max_age
+            self._known.move_to_end(digest)
+            while len(self._known) > self._max_size:
+                self._known.popitem(last=False)

@@ -1,0 +1,280 @@
+"""One call of a method, and `current_call`: what a running method can report to its client, and ask it."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+from flask import current_app
+from werkzeug.local import LocalProxy
+
+from .ask import (
+    CONFIRM_KEY,
+    NO_ANSWERS,
+    Answers,
+    Elicit,
+    Elicited,
+    ElicitUrl,
+    InputNeeded,
+    ListRoots,
+    Question,
+    Root,
+    Sample,
+    Sampled,
+    UnusableAnswer,
+)
+from .auth import Caller
+from .content import PromptMessage
+from .errors import CannotAsk, MissingCapability, RpcError
+from .mailbox import answer_timeout, current_mailbox
+from .strict_json import to_plain
+
+METHOD, PROMPT, RESOURCE, COMPLETION = "method", "prompt", "resource", "completion"
+"""The kinds of calls."""
+
+LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+"""MCP's log levels, least severe first."""
+
+MCP = "mcp"
+"""The ``face`` of calls from MCP clients."""
+
+
+POLL_EVERY = 1.0
+"""After how many seconds a running call checks again whether its client has cancelled it."""
+
+
+class Reporter(Protocol):
+    """Sends the progress and log messages of a call to its client."""
+
+    def progress(self, done: float, total: float | None, message: str | None) -> None: ...
+
+    def log(self, level: str, data: Any, logger: str | None) -> None: ...
+
+
+@dataclass
+class Cancellation:
+    """Whether a call has been cancelled.
+
+    :param poll: Returns whether the client has cancelled by another request; called at most once per second.
+    :param by_client: Whether the client cancelled or disconnected, so that it does not expect a response.
+    """
+
+    poll: Callable[[], bool] | None = None
+    by_client: bool = False
+    _requested: bool = False
+    _polled: float = field(default_factory=time.monotonic)
+
+    @property
+    def requested(self) -> bool:
+        if not self._requested and self.poll is not None and time.monotonic() >= self._polled + POLL_EVERY:
+            self._polled = time.monotonic()
+            if self.poll():
+                self.request(by_client=True)
+        return self._requested
+
+    def request(self, *, by_client: bool = False) -> None:
+        """Cancel the call."""
+        self._requested = True
+        self.by_client = self.by_client or by_client
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a method. A running method finds its own as ``current_call``.
+
+    :param arguments: By name, or by position.
+    :param face: Where it came in: ``rest``, ``jsonrpc``, ``mcp``, ``cli``.
+    :param kind: ``method``, ``prompt``, ``resource`` or ``completion``.
+    :param capabilities: What the client can be asked: ``elicitation``, ``elicitation.url``, ``sampling``, ``roots``.
+    :param answers: The client's answers to questions of earlier runs.
+    :param reporter: Sends progress and log messages to the client; ``None`` if there is no way to.
+    :param meta: The ``_meta`` of the request, such as OpenTelemetry's ``traceparent``.
+    :param listed_only: Find only methods that are listed, such as those marked as tools.
+    :param read_only: Run the method only if it is marked as read-only.
+    """
+
+    name: str
+    arguments: Mapping[str, Any] | Sequence[Any]
+    caller: Caller
+    face: str
+    kind: str = METHOD
+    capabilities: frozenset[str] = frozenset()
+    answers: Answers = NO_ANSWERS
+    reporter: Reporter | None = None
+    cancellation: Cancellation = field(default_factory=Cancellation)
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    listed_only: bool = True
+    read_only: bool = False
+    _asked: dict[str, str] = field(default_factory=dict, init=False, repr=False)
+
+    @cached_property
+    def id(self) -> str:
+        """Identifies the call in the log."""
+        return new_id()
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the result is no longer wanted. A long method should check this now and then, and return."""
+        return self.cancellation.requested
+
+    def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
+        """Report progress to the client, if it asked for that.
+
+        A generator, or a method with ``streams=True``, sends it at once; any other method sends it with its result.
+
+        :param done: How much is done; must increase with each report.
+        :param total: How much there is to do, if known.
+        """
+        for number in (done,) if total is None else (done, total):
+            if not isinstance(number, (int, float)) or not math.isfinite(number):
+                raise ValueError(f"progress and total must be finite numbers, not {number!r}")
+        if self.reporter is not None and not self.cancelled:
+            # A lone surrogate, which a file name can contain, has no form in JSON.
+            text = None if message is None else str(message).encode("utf-8", "replace").decode("utf-8")
+            self.reporter.progress(done, total, text)
+
+    def log(self, level: str, data: Any, logger: str | None = None) -> None:
+        """Send a log message to the client, if it asked for that level.
+
+        :param level: ``debug``, ``info``, ``notice``, ``warning``, ``error``, ``critical``, ``alert`` or ``emergency``.
+        :param data: A string, or any other JSON value. It leaves the server, so it must not contain secrets.
+        :param logger: The name of the logger.
+        """
+        if level not in LOG_LEVELS:
+            raise ValueError(f"level must be one of {', '.join(LOG_LEVELS)}, not {level!r}")
+        plain = to_plain(data)
+        if self.reporter is not None and not self.cancelled:
+            self.reporter.log(level, plain, logger)
+
+    def elicit(self, message: str, schema: Any = None, *, key: str | None = None) -> Elicited:
+        """Ask the user to fill in a form; see :class:`.Elicit` and :meth:`ask`."""
+        return self._ask_one(Elicit(message, schema), key)  # type: ignore[no-any-return]
+
+    def elicit_url(self, message: str, url: str, *, key: str | None = None) -> Elicited:
+        """Ask the user to open a URL; see :class:`.ElicitUrl` and :meth:`ask`."""
+        return self._ask_one(ElicitUrl(message, url), key)  # type: ignore[no-any-return]
+
+    def sample(
+        self,
+        messages: str | PromptMessage | Sequence[str | PromptMessage],
+        *,
+        max_tokens: int = 1000,
+        system_prompt: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        key: str | None = None,
+    ) -> Sampled:
+        """Ask the client's model; see :class:`.Sample` and :meth:`ask`."""
+        question = Sample(messages, max_tokens, system_prompt, options or {})
+        return self._ask_one(question, key)  # type: ignore[no-any-return]
+
+    def roots(self, *, key: str | None = None) -> list[Root]:
+        """Ask the client for its roots; see :meth:`ask`."""
+        return self._ask_one(ListRoots(), key)  # type: ignore[no-any-return]
+
+    def ask(self, **questions: Question) -> dict[str, Any]:
+        """Ask several questions at once, and return the answers by their names.
+
+        If an answer is missing, the method **ends here**. The client is asked, and the method runs again from its
+        beginning with the answers at hand. So do nothing that must not happen twice before the last question, and ask
+        the same questions in the same order in each run.
+
+        :raises RpcError: if this client cannot be asked.
+        """
+        return self._answers_to(questions)
+
+    def confirm(self, message: str) -> None:
+        """Ask the user whether the method may run at all; used for ``@mcp_tool(confirm=...)``.
+
+        :raises RpcError: if the user did not accept, or has accepted once already.
+        """
+        if self.face == MCP and not current_app.secret_key:
+            raise CannotAsk()
+        question = Elicit(message)
+        if question.feature not in self.capabilities:
+            return
+        answer = self._answers_to({CONFIRM_KEY: question}, signed=True)[CONFIRM_KEY]
+        if not answer.accepted:
+            raise RpcError("Not done: the person who was asked did not agree")
+        state, mailbox = self.answers.state, current_mailbox()
+        if state is not None and mailbox.is_possible and not mailbox.add(f"confirmed {state}", answer_timeout()):
+            raise RpcError("Not done again: the person who was asked agreed to it once")
+
+    def _ask_one(self, question: Question, key: str | None) -> Any:
+        if key is None:
+            key = f"question-{1 + sum(asked.startswith('question-') for asked in self._asked)}"
+        return self._answers_to({key: question})[key]
+
+    def _answers_to(self, questions: Mapping[str, Question], *, signed: bool = False) -> dict[str, Any]:
+        """Return the answers, or end the run with the questions that have none.
+
+        :param signed: Accept only answers that came with a signed state.
+        :raises InputNeeded: with the open questions.
+        :raises ValueError: if a key was used for another question.
+        """
+        for key, question in questions.items():
+            if not isinstance(question, Question):
+                kind = type(question).__name__
+                raise TypeError(f"{key!r} must be an Elicit, ElicitUrl, Sample or ListRoots, not {kind}")
+            if not isinstance(key, str):
+                raise TypeError(f"the key of a question must be a str, not {type(key).__name__}")
+        missing = {question.feature for question in questions.values()} - self.capabilities
+        if missing:
+            raise MissingCapability(missing)
+        answers, open_questions = {}, {}
+        for key, question in questions.items():
+            digest = question.digest
+            if self._asked.setdefault(key, digest) != digest:
+                raise ValueError(f"the key {key!r} belongs to another question; give each its own key")
+            try:
+                answers[key] = self.answers.to(key, question, signed=signed)
+            except UnusableAnswer:
+                open_questions[key] = question
+        if open_questions:
+            raise InputNeeded(open_questions)
+        return answers
+
+
+@dataclass(frozen=True)
+class Result:
+    """The result of a call, as plain JSON values.
+
+    :param content: Content blocks, if the method returned any.
+    :param meta: The ``_meta`` of the result.
+    :param schema: The output schema that the value matches, if declared.
+    :param max_age: For how many seconds the client may cache it.
+    """
+
+    value: Any
+    content: list[dict[str, Any]] | None = None
+    meta: Mapping[str, Any] | None = None
+    schema: Mapping[str, Any] | None = None
+    max_age: int = 0
+
+    @property
+    def plain(self) -> Any:
+        """The result for faces without content blocks."""
+        return self.content if self.value is None and self.content is not None else self.value
+
+
+running_call: ContextVar[Call] = ContextVar("flask_jsonrpc_mcp.current_call")
+
+current_call: Call = LocalProxy(  # type: ignore[assignment]
+    running_call, unbound_message="current_call is only available in a method that was called from outside."
+)
+"""The call of the running method."""
+
+
+def new_id() -> str:
+    """Return an id for a log entry. It is not a secret."""
+    return f"{random.getrandbits(48):012x}"
+
+
+def log_unexpected(error: BaseException, error_id: str) -> None:
+    """Log an unexpected exception with its traceback under an id."""
+    current_app.logger.error("unexpected failure, id=%s", error_id, exc_info=error)

@@ -1,0 +1,88 @@
+"""The settings ``app.config["JSONRPC_MCP_..."]`` and their defaults, set when the blueprint is registered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Flask
+from flask.sansio.app import App
+
+from .envelope import MAX_BATCH
+from .origins import read_origin
+from .strict_json import MAX_DEPTH
+
+PREFIX = "JSONRPC_MCP_"
+
+GET_READ_ONLY, GET_ALL, GET_NONE = "read-only", "all", "none"
+AS_DECLARED, NO_DOTS = "as-declared", "no-dots"
+
+DEFAULTS: dict[str, Any] = {
+    "SERVER_NAME": None,
+    "SERVER_VERSION": "0.0.0",
+    "INSTRUCTIONS": None,
+    "PAGE_SIZE": 50,
+    "ALLOWED_ORIGINS": (),
+    "ALLOWED_HOSTS": None,
+    "MAX_DEPTH": MAX_DEPTH,
+    "MAX_BATCH": MAX_BATCH,
+    "MAX_OVERDUE": 8,
+    "LIST_MAX_AGE": 0,
+    "GET_METHODS": GET_READ_ONLY,
+    "TOOL_NAME_STYLE": AS_DECLARED,
+    "SESSION_MAX_AGE": 24 * 60 * 60,
+    "MAILBOX": None,
+    "ANSWER_TIMEOUT": 300,
+    "MAX_WAITING": 4,
+    "SUBSCRIPTIONS": False,
+    "MAX_LISTENERS": 4,
+    "IS_ENDING": None,
+    "DOCTOR_IGNORE": (),
+    "DEMO_USERS": (),
+}
+
+MAX_BODY = 4 * 1024 * 1024
+"""Maximum bytes of a request body if the app does not set ``MAX_CONTENT_LENGTH``."""
+
+
+def set_defaults(app: App) -> None:
+    """Set the defaults of missing settings, and check all of them.
+
+    :raises ValueError: naming the setting.
+    """
+    for name, default in DEFAULTS.items():
+        app.config.setdefault(PREFIX + name, default)
+    app.config[PREFIX + "SERVER_NAME"] = app.config[PREFIX + "SERVER_NAME"] or app.name
+    for name, least in (
+        ("PAGE_SIZE", 1),
+        ("MAX_DEPTH", 2),
+        ("MAX_BATCH", 0),
+        ("MAX_OVERDUE", 1),
+        ("LIST_MAX_AGE", 0),
+        ("SESSION_MAX_AGE", 1),
+        ("ANSWER_TIMEOUT", 1),
+        ("MAX_WAITING", 1),
+        ("MAX_LISTENERS", 1),
+    ):
+        value = app.config[PREFIX + name]
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise ValueError(f"{PREFIX}{name} must be a whole number of at least {least}, not {value!r}")
+    for name, choices in (
+        ("GET_METHODS", (GET_READ_ONLY, GET_ALL, GET_NONE)),
+        ("TOOL_NAME_STYLE", (AS_DECLARED, NO_DOTS)),
+    ):
+        if app.config[PREFIX + name] not in choices:
+            raise ValueError(f"{PREFIX}{name} must be one of {', '.join(map(repr, choices))}")
+    is_ending = app.config[PREFIX + "IS_ENDING"]
+    if is_ending is not None and not callable(is_ending):
+        raise ValueError(f"{PREFIX}IS_ENDING must be a function that returns a bool, not {is_ending!r}")
+    for name in ("ALLOWED_ORIGINS", "ALLOWED_HOSTS", "DOCTOR_IGNORE", "DEMO_USERS"):
+        if isinstance(app.config[PREFIX + name], str):
+            raise ValueError(f"{PREFIX}{name} must be a list; write [{app.config[PREFIX + name]!r}]")
+    for origin in app.config[PREFIX + "ALLOWED_ORIGINS"]:
+        if read_origin(origin) is None:
+            raise ValueError(f"{PREFIX}ALLOWED_ORIGINS must be a list such as ['https://app.example'], not {origin!r}")
+
+
+def server_info(app: Flask) -> dict[str, str]:
+    """Return the name and version of this server, as MCP's ``serverInfo``."""
+    return {"name": app.config[PREFIX + "SERVER_NAME"] or app.name, "version": app.config[PREFIX + "SERVER_VERSION"]}

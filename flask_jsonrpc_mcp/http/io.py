@@ -1,0 +1,168 @@
+"""Read request bodies and query strings as strict JSON, and build responses."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection
+from io import BytesIO
+from typing import Any
+from urllib.parse import parse_qs
+
+from flask import Request, Response, current_app
+from werkzeug.exceptions import RequestEntityTooLarge
+
+from .. import strict_json
+from ..auth import Caller
+from ..config import MAX_BODY
+from ..errors import (
+    BodyTooLarge,
+    InvalidParams,
+    InvalidRequest,
+    MissingParameter,
+    ParseError,
+    RpcError,
+    UnreadableBody,
+    UnsupportedMediaType,
+    VerbNotAllowed,
+)
+from ..registry import Page, Registry
+
+JSON = "application/json"
+
+
+def read_json_body(request: Request, mimetypes: Collection[str] = (JSON,)) -> Any:
+    """Parse the body of a request.
+
+    :param mimetypes: The accepted values of ``Content-Type``.
+    :raises UnsupportedMediaType: for any other one: an HTML form of another site can send those.
+    :raises BodyTooLarge: for a body larger than the limit, whether its length is declared or not.
+    :raises UnreadableBody: if the HTTP server cannot read it.
+    :raises ParseError: if it is not strict JSON.
+    """
+    if request.mimetype not in mimetypes:
+        raise UnsupportedMediaType()
+    limit = request.max_content_length or MAX_BODY
+    try:
+        body = _read_declared(request, limit)
+        if body is None:
+            body = _read_any(request, limit)
+    except RpcError:
+        raise
+    except Exception as error:  # each HTTP server has its own exceptions for invalid framing
+        raise UnreadableBody() from error
+    return strict_json.read(body, max_depth=current_app.config["JSONRPC_MCP_MAX_DEPTH"])
+
+
+def _read_declared(request: Request, limit: int) -> bytes | None:
+    """Read a body of declared length from the server itself, which takes a third of what werkzeug's stream takes.
+
+    :returns: ``None`` if there is no length, or something else has used the stream already.
+    """
+    environ = request.environ
+    length = environ.get("CONTENT_LENGTH", "")
+    if not length.isdecimal() or "HTTP_TRANSFER_ENCODING" in environ or "stream" in vars(request):
+        return None
+    if int(length) > limit:
+        raise BodyTooLarge()
+    stream, parts, missing = environ["wsgi.input"], [], int(length)
+    while missing:
+        part = stream.read(missing)  # may return less
+        if not part:
+            raise UnreadableBody()  # the client disconnected
+        parts.append(part)
+        missing -= len(part)
+    body = b"".join(parts)
+    environ["wsgi.input"] = BytesIO(body)  # for others that read the request later
+    return body
+
+
+def _read_any(request: Request, limit: int) -> bytes:
+    # One more than the limit: werkzeug truncates a chunked body at its limit without an error.
+    request.max_content_length = limit + 1
+    try:
+        body = request.get_data()
+    except RequestEntityTooLarge as error:
+        raise BodyTooLarge() from error
+    if len(body) > limit:
+        raise BodyTooLarge()
+    if request.content_length not in (None, len(body)):
+        raise UnreadableBody()  # gunicorn returns a part of the body if the client disconnects
+    return body
+
+
+def read_query(request: Request) -> dict[str, list[str]]:
+    """Parse the query string of a request.
+
+    :raises InvalidRequest: if it is not UTF-8.
+    """
+    try:
+        # Not request.args, which replaces bytes that are not UTF-8.
+        return parse_qs(request.query_string.decode("ascii"), keep_blank_values=True, errors="strict")
+    except ValueError as error:
+        raise InvalidRequest("The query string must be UTF-8 and percent-encoded") from error
+
+
+def read_json_query(request: Request, name: str = "query") -> Any:
+    """Parse a parameter of the query string as JSON.
+
+    :raises MissingParameter: unless it is there exactly once.
+    :raises ParseError: if it is not strict JSON.
+    """
+    try:
+        values = read_query(request).get(name, [])
+    except InvalidRequest as error:
+        raise ParseError() from error  # what is not UTF-8 is not JSON either
+    if len(values) != 1:
+        raise MissingParameter(name)
+    return strict_json.read(values[0], max_depth=current_app.config["JSONRPC_MCP_MAX_DEPTH"])
+
+
+def json_response(value: Any, status: int = 200) -> Response:
+    """Respond with a plain value, or with serialised JSON, that must not be stored."""
+    body = value if isinstance(value, bytes) else strict_json.write(value)
+    return Response(body, status, {"Cache-Control": "no-store"}, content_type=JSON)
+
+
+def error_response(value: Any, error: RpcError, status: int) -> Response:
+    """Respond with the body of an error, as a value or serialised, and the headers that belong to it."""
+    response = json_response(value, status)
+    if isinstance(error, VerbNotAllowed):
+        response.headers["Allow"] = error.allowed
+    if error.retry_after is not None:
+        response.headers["Retry-After"] = str(error.retry_after)
+    return response
+
+
+def rest_error(error: RpcError, message: str | None = None) -> Response:
+    """Respond with ``{"error": {"code", "message"}}``, and with every problem of the arguments."""
+    body: dict[str, Any] = {"code": error.slug, "message": error.message if message is None else message}
+    if isinstance(error, InvalidParams):
+        body.update(error.data)
+    elif error.data is not None:
+        body["data"] = strict_json.to_plain(error.data)
+    return error_response({"error": body}, error, error.status)
+
+
+def no_content(status: int = 204) -> Response:
+    """Respond without a body."""
+    response = Response(status=status, headers={"Cache-Control": "no-store"})
+    del response.headers["Content-Type"]
+    return response
+
+
+def make_page(body: bytes) -> Page:
+    """Build a page with an ETag of its body."""
+    return Page(body, hashlib.blake2b(body, digest_size=12).hexdigest())
+
+
+def page_response(
+    request: Request, page: Page, registry: Registry, caller: Caller, max_age: int, *, mimetype: str = JSON
+) -> Response:
+    """Respond with a page that caches may store, or with 304 if the client has it."""
+    response = Response(page.body, mimetype=mimetype)
+    response.set_etag(page.etag)
+    scope = "public" if registry.auth.is_shareable(caller) else "private"
+    response.headers["Cache-Control"] = f"{scope}, " + (f"max-age={max_age}" if max_age else "no-cache")
+    response.headers["Vary"] = ", ".join([*registry.auth.credential_headers, "Origin"])
+    response.make_conditional(request)
+    return response

@@ -1,0 +1,176 @@
+"""The JSON-RPC face: ``/jsonrpc`` for every method, ``/mcp/tools/<name>`` for one tool, by POST or GET.
+
+GET requests can be linked to, prefetched and cached, so by default they run only methods marked as read-only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from flask import Request, Response, current_app
+
+from ..auth import Caller
+from ..call import Call
+from ..config import GET_NONE, GET_READ_ONLY, server_info
+from ..envelope import RpcRequest, RpcResponse, answer, answer_one
+from ..errors import InvalidRequest, MethodNotFound, RpcError, VerbNotAllowed
+from ..invoke import invoke
+from ..method import Method
+from ..registry import Registry
+from ..schema.walk import has_references, replace_references
+from .io import (
+    error_response,
+    json_response,
+    make_page,
+    no_content,
+    page_response,
+    read_json_body,
+    read_json_query,
+)
+from .routes import Route, own_url
+
+FACE = "jsonrpc"
+# The last two are older media types of JSON-RPC over HTTP. An HTML form can send none of them.
+MIMETYPES = ("application/json", "application/json-rpc", "application/jsonrequest")
+
+DISCOVER = "rpc.discover"
+OPENRPC_VERSION = "1.3.2"
+
+
+def post(request: Request, registry: Registry, caller: Caller, name: str | None = None) -> Response:
+    return _Exchange(request, registry, caller, name).respond(read_json_body(request, MIMETYPES))
+
+
+def get(request: Request, registry: Registry, caller: Caller, name: str | None = None) -> Response:
+    if current_app.config["JSONRPC_MCP_GET_METHODS"] == GET_NONE:
+        raise VerbNotAllowed(["POST"])
+    return _Exchange(request, registry, caller, name, by_get=True).respond(read_json_query(request))
+
+
+def rpc_error(error: RpcError) -> Response:
+    """Respond to a failure before there was a request to answer."""
+    return _failure(RpcResponse(None, error=error), error)
+
+
+class _Exchange:
+    """One HTTP request to one of the two paths.
+
+    :param tool: The tool of ``/mcp/tools/<name>``; ``None`` for ``/jsonrpc``.
+    """
+
+    def __init__(
+        self, request: Request, registry: Registry, caller: Caller, tool: str | None, *, by_get: bool = False
+    ) -> None:
+        self.request = request
+        self.registry = registry
+        self.caller = caller
+        self.tool = tool
+        self.by_get = by_get
+        self.refusals: list[RpcError] = []
+
+    def respond(self, payload: Any) -> Response:
+        if self.tool is None:
+            reply = answer(payload, self._call, max_batch=current_app.config["JSONRPC_MCP_MAX_BATCH"])
+        else:
+            reply = answer_one(payload, self._call)
+        if reply is None:
+            # A notification gets no reply, but the HTTP request that carried it may be refused.
+            return self._refuse() if self.refusals else no_content()
+        if isinstance(reply, list):
+            return json_response([response.to_json() for response in reply])
+        if reply.error is not None:
+            return _failure(reply, reply.error, at_tool=self.tool is not None)
+        method = self.registry.methods.get(payload["method"]) if self.by_get else None
+        if method is not None and method.max_age is not None:
+            return page_response(self.request, make_page(reply.to_bytes()), self.registry, self.caller, method.max_age)
+        return json_response(reply.to_json())
+
+    def _refuse(self) -> Response:
+        refusal = self.refusals[0]
+        return _failure(RpcResponse(None, error=refusal), refusal, at_tool=self.tool is not None)
+
+    def _call(self, message: RpcRequest) -> Any:
+        try:
+            return self._run(message)
+        except RpcError as error:
+            if isinstance(error, InvalidRequest) or (self.tool is not None and isinstance(error, MethodNotFound)):
+                self.refusals.append(error)
+            raise
+
+    def _run(self, message: RpcRequest) -> Any:
+        if self.tool is None and message.method == DISCOVER:
+            self.registry.auth.require_discovery(self.caller)
+            return _openrpc_document(self.registry.methods.callable_by(self.caller))
+        if self.tool is not None and message.method != self.tool:
+            raise InvalidRequest("The request names another method than its URL")
+        call = Call(
+            message.method,
+            message.params,
+            self.caller,
+            FACE,
+            listed_only=self.tool is not None,
+            read_only=self.by_get and current_app.config["JSONRPC_MCP_GET_METHODS"] == GET_READ_ONLY,
+        )
+        return invoke(call, self.registry).plain
+
+
+def _failure(reply: RpcResponse, error: RpcError, *, at_tool: bool = False) -> Response:
+    # /mcp/tools/<name> is 404 for an unknown tool; /jsonrpc answers -32601 with 200.
+    status = error.status if at_tool and isinstance(error, MethodNotFound) else error.rpc_status
+    return error_response(reply.to_json(), error, status)
+
+
+VIEWS = {"GET": get, "POST": post}
+ROUTES = (
+    Route("/jsonrpc", "jsonrpc", VIEWS, rpc_error),
+    Route("/mcp/tools/<name>", "call_tool", VIEWS, rpc_error),
+)
+
+
+def _openrpc_document(methods: Iterable[Method]) -> dict[str, Any]:
+    """Describe methods as an OpenRPC document, the result of ``rpc.discover``."""
+    server = server_info(current_app)
+    info = {"title": server["name"], "version": server["version"]}
+    if current_app.config["JSONRPC_MCP_INSTRUCTIONS"]:
+        info["description"] = current_app.config["JSONRPC_MCP_INSTRUCTIONS"]
+    components: dict[str, Any] = {}
+    document: dict[str, Any] = {
+        "openrpc": OPENRPC_VERSION,
+        "info": info,
+        "servers": [{"name": info["title"], "url": own_url("jsonrpc", external=True)}],
+        "methods": [_describe(method, components) for method in methods],
+    }
+    if components:
+        document["components"] = {"schemas": components}
+    return document
+
+
+def _describe(method: Method, components: dict[str, Any]) -> dict[str, Any]:
+    # A method's name has no colon, so these component names are unique.
+    schema = _as_component(method.params.schema, f"{method.name}:params", components)
+    result = {} if method.output is None else _as_component(method.output.schema, f"{method.name}:result", components)
+    described: dict[str, Any] = {"name": method.name}
+    if method.tool is not None and method.tool.title is not None:
+        described["summary"] = method.tool.title
+    described["description"] = method.description
+    required = schema.get("required", ())
+    described["params"] = [_param(name, rules, name in required) for name, rules in schema["properties"].items()]
+    described["result"] = {"name": "result", "schema": result}
+    return described
+
+
+def _param(name: str, rules: Any, required: bool) -> dict[str, Any]:
+    param: dict[str, Any] = {"name": name}
+    if isinstance(rules, Mapping) and isinstance(rules.get("description"), str):
+        param["description"] = rules["description"]
+    return {**param, "required": required, "schema": rules}
+
+
+def _as_component(schema: dict[str, Any], name: str, components: dict[str, Any]) -> dict[str, Any]:
+    """Move a schema with references to ``components``: in OpenRPC, ``#`` is the whole document."""
+    if not has_references(schema):
+        return schema
+    components[name] = replace_references(schema, f"#/components/schemas/{name}")
+    moved: dict[str, Any] = components[name]
+    return moved

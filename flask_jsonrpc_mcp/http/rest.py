@@ -1,0 +1,78 @@
+"""The REST face, for curl: list, describe and invoke tools under ``/mcp/tools/``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Request, Response, current_app
+
+from ..auth import Caller
+from ..call import Call
+from ..errors import NoSuchPath, RpcError
+from ..invoke import invoke
+from ..method import Method
+from ..registry import Page, Registry, decode_cursor
+from ..strict_json import write
+from .io import json_response, make_page, page_response, read_json_body, read_query, rest_error
+from .routes import ANY_VERB, Route
+
+FACE = "rest"
+
+
+def list_tools(request: Request, registry: Registry, caller: Caller) -> Response:
+    from .bodies import load  # imports marshmallow, see `schema.shape`
+
+    registry.auth.require_discovery(caller)
+    query = load("list", _first_values(request))
+    offset = decode_cursor(query["cursor"]) if "cursor" in query else 0
+    page = registry.methods.listing_for(caller).page(
+        FACE, offset, current_app.config["JSONRPC_MCP_PAGE_SIZE"], _make_page
+    )
+    return page_response(request, page, registry, caller, current_app.config["JSONRPC_MCP_LIST_MAX_AGE"])
+
+
+def describe_tool(request: Request, registry: Registry, caller: Caller) -> Response:
+    from .bodies import load  # imports marshmallow, see `schema.shape`
+
+    registry.auth.require_discovery(caller)
+    tool = registry.methods.find(load("describe", _first_values(request))["name"], caller)
+    document: dict[str, Any] = {"tool": {**tool.descriptor, "outputSchema": tool.descriptor.get("outputSchema", {})}}
+    if tool.access:
+        # A caller sees a tool only with all of these permissions, so this reveals nothing.
+        document["access"] = sorted(tool.access)
+    return page_response(
+        request, make_page(write(document)), registry, caller, current_app.config["JSONRPC_MCP_LIST_MAX_AGE"]
+    )
+
+
+def invoke_tool(request: Request, registry: Registry, caller: Caller) -> Response:
+    from .bodies import load  # imports marshmallow, see `schema.shape`
+
+    body = load("invoke", read_json_body(request))
+    try:
+        result = invoke(Call(body["name"], body["arguments"], caller, FACE), registry)
+    except RpcError as error:
+        if error.slug == RpcError.slug:
+            return rest_error(error, f"Tool execution failed: {error.message}")
+        raise
+    return json_response({"result": result.plain})
+
+
+def not_found(request: Request, registry: Registry, caller: Caller, rest: str) -> Response:
+    raise NoSuchPath()
+
+
+ROUTES = (
+    Route("/mcp/tools/list", "list_tools", {"GET": list_tools}, rest_error),
+    Route("/mcp/tools/describe", "describe_tool", {"GET": describe_tool}, rest_error),
+    Route("/mcp/tools/invoke", "invoke_tool", {"POST": invoke_tool}, rest_error),
+    Route("/mcp/<path:rest>", "nothing_here", {ANY_VERB: not_found}, rest_error),
+)
+
+
+def _first_values(request: Request) -> dict[str, str]:
+    return {name: values[0] for name, values in read_query(request).items()}
+
+
+def _make_page(tools: tuple[Method, ...], next_cursor: str | None) -> Page:
+    return make_page(write({"tools": [tool.descriptor for tool in tools], "nextCursor": next_cursor}))

@@ -1,0 +1,114 @@
+"""`Route`: a path of the blueprint, its views by HTTP method, and the checks around them.
+
+Flask routes every HTTP method to us, because its own 405 response would be HTML. Every failure becomes a response here,
+in the form of the face that the path belongs to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from flask import Request, Response, request, url_for
+
+from ..auth import Caller
+from ..call import log_unexpected, new_id
+from ..errors import RpcError, ServerFault, VerbNotAllowed
+from ..registry import Registry
+from .guard import allow_origin, check_host, check_origin
+from .io import no_content
+
+ANY_VERB = "*"
+
+ENDPOINTS = {
+    "mcp": "mcp",
+    "jsonrpc": "jsonrpc",
+    "list": "list_tools",
+    "describe": "describe_tool",
+    "invoke": "invoke_tool",
+}
+"""The endpoints that clients use, by the names under which they are published."""
+
+View = Callable[..., Response]
+"""Called with the request, the registry, the caller and the variables of the path."""
+
+
+class Route:
+    """A path below the blueprint.
+
+    :param views: By HTTP method; that of GET serves HEAD too.
+    :param error_response: Builds the response to an error, in the form of this face.
+    :param open: Serve everyone, and do not check credentials.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        endpoint: str,
+        views: Mapping[str, View],
+        error_response: Callable[[RpcError], Response],
+        *,
+        open: bool = False,
+    ) -> None:
+        self.path = path
+        self.endpoint = endpoint
+        self.views = {**views, "HEAD": views["GET"]} if "GET" in views else views
+        self.error_response = error_response
+        self.open = open
+
+    def view_for(self, registry: Registry) -> Callable[..., Response]:
+        """Return the view function for Flask."""
+        own_variables = re.findall(r"<(?:\w+:)?(\w+)>", self.path)
+
+        def view(**variables: Any) -> Response:
+            # The other variables are those of the blueprint's url_prefix; methods find them in request.view_args.
+            own = {name: variables[name] for name in own_variables} if own_variables else {}
+            current = request._get_current_object()  # type: ignore[attr-defined]
+            origin = current.headers.get("Origin")
+            try:
+                response = self._serve(current, origin, registry, own)
+            # Callbacks of the app run here too, such as a verify_password that calls sys.exit().
+            except BaseException as error:
+                fault = ServerFault(new_id())
+                log_unexpected(error, fault.error_id)
+                response = self.error_response(fault)
+            if origin is not None:
+                allow_origin(current, origin, response)
+            response.headers.add("X-Content-Type-Options", "nosniff")
+            return response
+
+        return view
+
+    def _serve(
+        self, request: Request, origin: str | None, registry: Registry, variables: Mapping[str, Any]
+    ) -> Response:
+        try:
+            check_host(request)
+            if origin is not None:
+                check_origin(request, origin)
+            view = self.views.get(request.method) or self.views.get(ANY_VERB)
+            if view is None:
+                response = self._options(request.method)
+            else:
+                caller = Caller() if self.open else registry.auth.admit(request)
+                response = view(request, registry, caller, **variables)
+        except RpcError as error:
+            response = self.error_response(error)
+        if response.status_code == 401:
+            for challenge in registry.auth.challenges():
+                response.headers.add("WWW-Authenticate", challenge)
+        return response
+
+    def _options(self, verb: str) -> Response:
+        allowed = sorted([*self.views, "OPTIONS"])
+        if verb != "OPTIONS":
+            raise VerbNotAllowed(allowed)
+        response = no_content()
+        response.headers["Allow"] = ", ".join(allowed)
+        return response
+
+
+def own_url(endpoint: str, *, external: bool = False) -> str:
+    """Return the URL of another path of the current blueprint, with the current variables of its ``url_prefix``."""
+    return url_for(f".{endpoint}", _external=external, **(request.view_args or {}))

@@ -1,0 +1,251 @@
+"""Run a call: find the method, validate its arguments, run it, validate its result. Methods run only here.
+
+Every failure leaves as an `RpcError`. One that the method raised reaches the caller. Any other exception is logged with
+its traceback under an id, and the caller sees the id.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent import futures
+from concurrent.futures import Future
+from types import AsyncGeneratorType, CoroutineType, GeneratorType, NoneType
+from typing import Any
+
+from blinker import Namespace
+from flask import current_app
+
+from .ask import InputNeeded
+from .call import Call, Result, log_unexpected, running_call
+from .errors import (
+    MAX_QUOTED,
+    InternalError,
+    MissingCapability,
+    Overloaded,
+    RpcError,
+    TimedOut,
+    VerbNotAllowed,
+    one_line,
+)
+from .method import Method
+from .registry import Registry
+from .strict_json import to_plain, write
+
+method_called = Namespace().signal("method-called")
+"""Sent by the app after each call, with ``call``, ``method``, ``outcome``, ``duration`` and ``error``.
+
+``call`` is the :class:`.Call`, ``method`` the method or ``None`` if there is none, ``outcome`` is ``"ok"``,
+``"input_required"`` or the slug of the error, ``duration`` is in seconds, ``error`` is the `RpcError` or ``None``.
+"""
+
+INPUT_REQUIRED = "input_required"
+
+# Results of these types need no awaiting and no iterating.
+_PLAIN = (dict, list, str, int, float, NoneType)
+
+
+def invoke(call: Call, registry: Registry) -> Result:
+    """Run a call inside the current Flask request.
+
+    :raises RpcError: for every failure.
+    :raises InputNeeded: if the method asks something that the client has not answered yet.
+    """
+    started = time.perf_counter()
+    method: Method | None = None
+    try:
+        if registry.rate_limits.per_caller:
+            registry.rate_limits.count(call.caller)
+        method = registry.finders[call.kind].find(call.name, call.caller, listed_only=call.listed_only)
+        tool = method.tool
+        if call.read_only and not method.read_only:
+            raise VerbNotAllowed(["POST"])
+        if tool is not None and not tool.requires <= call.capabilities:
+            raise MissingCapability(tool.requires - call.capabilities)
+        positional, named = method.bind(call)
+        if tool is not None and tool.confirm is not None:
+            call.confirm(_confirmation(tool.confirm, call.arguments, method))
+        # A retry with answers is the same call. If it counted again, a method with a limit of one call could ask, but
+        # never finish.
+        if method.rate_limit and not call.answers.method_has_asked:
+            registry.rate_limits.count_method(call.caller, call.kind, method.name, method.rate_limit)
+        result = method.dump(_run(call, method, positional, named), call)
+    except InputNeeded:
+        _report(call, method, INPUT_REQUIRED, None, time.perf_counter() - started)
+        raise
+    # BaseException, because sys.exit() in a method must not end the worker.
+    except BaseException as error:
+        failure = _as_rpc_error(error, call)
+        _report(call, method, failure.slug, failure, time.perf_counter() - started)
+        raise failure from error.__cause__
+    _report(call, method, "ok", None, time.perf_counter() - started)
+    return result
+
+
+def _run(call: Call, method: Method, positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
+    token = running_call.set(call)
+    try:
+        if method.timeout is None:
+            return _call_function(call, method, positional, named)
+        return _run_within(method.timeout, call, method, positional, named)
+    finally:
+        running_call.reset(token)
+
+
+def _call_function(call: Call, method: Method, positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
+    """Call the function, await a coroutine and iterate over a generator."""
+    func = current_app.ensure_sync(method.func) if method.is_async else method.func
+    result = func(*positional, **named)
+    if isinstance(result, _PLAIN):
+        return result
+    if isinstance(result, CoroutineType):
+        result = current_app.ensure_sync(_await)(result)
+    if isinstance(result, Iterator):
+        try:
+            return method.collect([_report_item(call, number, item) for number, item in enumerate(result, 1)])
+        finally:
+            if isinstance(result, GeneratorType):
+                result.close()  # now, and not when it is garbage collected
+    if isinstance(result, AsyncGeneratorType):
+        return method.collect(current_app.ensure_sync(_collect_async)(call, result))
+    return result
+
+
+async def _await(coroutine: CoroutineType[Any, Any, Any]) -> Any:
+    return await coroutine
+
+
+async def _collect_async(call: Call, items: AsyncGeneratorType[Any, None]) -> list[Any]:
+    collected: list[Any] = []
+    async for item in items:
+        collected.append(_report_item(call, len(collected) + 1, item))
+    return collected
+
+
+def _report_item(call: Call, number: int, item: Any) -> Any:
+    """Report an item of a generator as progress.
+
+    :raises RpcError: if the call was cancelled, which closes the generator.
+    """
+    if call.cancelled:
+        raise RpcError("Cancelled by the client")
+    if call.reporter is not None:
+        try:
+            message = one_line(item if isinstance(item, str) else write(to_plain(item)).decode())
+        except (TypeError, ValueError):
+            message = None  # only the output schema can dump it
+        call.progress(number, message=message)
+    return item
+
+
+class _Overdue:
+    """Counts the methods of this process that still run after their timeout."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.count = 0
+
+    def add(self, number: int) -> None:
+        with self._lock:
+            self.count += number
+
+
+_overdue = _Overdue()
+
+
+def _run_within(seconds: float, call: Call, method: Method, positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
+    """Run a method in a second thread, because a thread cannot be interrupted.
+
+    The thread gets a copy of the context, so the method has the same request, ``g`` and user.
+
+    :raises TimedOut: if it has not returned in time. It goes on, and sees that it is cancelled.
+    :raises Overloaded: if too many methods go on after their timeout already.
+    """
+    if _overdue.count >= current_app.config["JSONRPC_MCP_MAX_OVERDUE"]:
+        raise Overloaded()
+    future: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(_call_function(call, method, positional, named))
+        except BaseException as error:  # the waiting thread raises it
+            future.set_exception(error)
+
+    # Not a ThreadPoolExecutor: Python waits for its threads at exit, and a method that hangs must not block that.
+    threading.Thread(target=contextvars.copy_context().run, args=(run,), name=call.id, daemon=True).start()
+    try:
+        return future.result(seconds)
+    except futures.TimeoutError:
+        if future.done():  # the method itself raised a TimeoutError, or it has returned just now
+            return future.result()
+    call.cancellation.request()
+    _overdue.add(1)
+    app, call_id = current_app._get_current_object(), call.id  # type: ignore[attr-defined]
+
+    def end(ended: Future[Any]) -> None:
+        _overdue.add(-1)
+        error = ended.exception()
+        if error is not None and not isinstance(error, (RpcError, InputNeeded)):
+            app.logger.error("unexpected failure, id=%s", call_id, exc_info=error)
+
+    future.add_done_callback(end)
+    raise TimedOut(seconds)
+
+
+def _confirmation(text: str, arguments: Mapping[str, Any] | Sequence[Any], method: Method) -> str:
+    """Insert the arguments into the question of ``confirm=``, each on one line; missing ones as their default."""
+    properties = method.params.schema["properties"]
+    given = arguments if isinstance(arguments, Mapping) else dict(zip(properties, arguments, strict=False))
+    defaults = {name: rules.get("default") for name, rules in properties.items() if isinstance(rules, Mapping)}
+    values = {name: given.get(name, defaults.get(name)) for name in properties}
+    return text.format_map({name: one_line(_as_text(value), MAX_QUOTED) for name, value in values.items()})
+
+
+def _as_text(value: Any) -> str:
+    if value is None:
+        return "none"
+    return value if isinstance(value, str) else write(value).decode("utf-8")
+
+
+def _as_rpc_error(error: BaseException, call: Call) -> RpcError:
+    if isinstance(error, RpcError):
+        try:
+            return _normalised(error)
+        # Its attributes are the method's own, and reading them may raise anything.
+        except BaseException as invalid:
+            error = invalid
+    log_unexpected(error, call.id)
+    return InternalError(call.id)
+
+
+def _normalised(error: RpcError) -> RpcError:
+    """Normalise an `RpcError` from user code: integer code, one-line message, JSON data."""
+    if type(error.code) is not int:
+        raise TypeError(f"the code of an RpcError must be an int, not {type(error.code).__name__}")
+    error.message = one_line(str(error.message))
+    error.data = to_plain(error.data)
+    return error
+
+
+def _report(call: Call, method: Method | None, outcome: str, error: RpcError | None, duration: float) -> None:
+    """Log the call and send `method_called`."""
+    logger = current_app.logger
+    if logger.isEnabledFor(logging.INFO):
+        logger.info(
+            "call face=%s name=%r caller=%r outcome=%s ms=%.1f id=%s",
+            call.face,
+            one_line(call.name, MAX_QUOTED),
+            one_line(call.caller.name, MAX_QUOTED),
+            outcome,
+            duration * 1000,
+            call.id,
+        )
+    if method_called.receivers:
+        app = current_app._get_current_object()  # type: ignore[attr-defined]
+        try:
+            method_called.send(app, call=call, method=method, outcome=outcome, duration=duration, error=error)
+        except Exception as failed:
+            log_unexpected(failed, call.id)  # the call itself is over

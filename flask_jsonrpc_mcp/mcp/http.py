@@ -1,0 +1,284 @@
+"""MCP over Streamable HTTP: ``POST /mcp`` for clients of both eras, with plain responses and event streams."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import closing, suppress
+from functools import partial
+from typing import Any
+
+from flask import Request, Response, current_app
+
+from ..ask import InputNeeded, Question
+from ..auth import Caller
+from ..call import METHOD, Cancellation, log_unexpected, new_id
+from ..envelope import Handler, RpcRequest, RpcResponse, answer_one, is_response
+from ..errors import InvalidRequest, RpcError, ServerFault, SessionMissing
+from ..http.io import error_response, json_response, no_content, read_json_body
+from ..http.routes import Route
+from ..mailbox import NoMailbox
+from ..registry import Registry
+from . import elicitation, methods, protocol, server, sessions, subscriptions
+from .protocol import MODERN, LogLevel, Progress, RequestContext
+from .replies import ClientReplies, SessionLogLevel
+from .streams import EVENTS, Backlog, EventStream, buffered_response, reply_event, stream_response_class
+from .subscriptions import Subscription
+
+SESSION_HEADER = "Mcp-Session-Id"
+
+
+def post(request: Request, registry: Registry, caller: Caller) -> Response:
+    payload = read_json_body(request)
+    # Plain methods run here in the view; what they report waits in the backlog for the response.
+    backlog = Backlog() if EVENTS in request.headers.get("Accept", "") else None
+    named_version = protocol.version_header(request.headers)
+    context = RequestContext(
+        app=current_app._get_current_object(),  # type: ignore[attr-defined]
+        registry=registry,
+        caller=caller,
+        version=MODERN,
+        cancellation=Cancellation(),
+        log_level=LogLevel(),
+        progress=Progress(),
+        # By its path, because a url_prefix may have variables, such as a tenant. /mcp and /mcp/ are the same.
+        mount=f"{request.blueprint} {request.script_root}{request.path.rstrip('/')}",
+        headers=request.headers,
+        named_version=named_version,
+        send=None if backlog is None else backlog.add,
+    )
+    serve = _serve_modern if protocol.is_modern(payload, named_version) else _serve_legacy
+    return serve(payload, context, backlog)
+
+
+def mcp_error(error: RpcError) -> Response:
+    """Respond to a failure before there was a request to answer, with an error without an id."""
+    return _plain(error.status, RpcResponse(None, error=error))
+
+
+ROUTES = (Route("/mcp", "mcp", {"POST": post}, mcp_error),)
+
+
+def _serve_modern(payload: Any, context: RequestContext, backlog: Backlog | None) -> Response:
+    def answer(context: RequestContext, stream: EventStream | None = None) -> RpcResponse | None:
+        return _answer_one(payload, partial(_handle_modern, context=context, stream=stream))
+
+    if isinstance(payload, dict) and payload.get("method") == protocol.LISTEN:
+        return _stream(answer, context, _listening_plain)
+    if backlog is not None and server.is_streamed(payload, context):
+        return _stream(answer, context, _modern_plain)
+    return _with_backlog(payload, answer(context), backlog, context, _modern_plain)
+
+
+def _handle_modern(message: RpcRequest, context: RequestContext, stream: EventStream | None) -> Any:
+    if not message.wants_reply:
+        return None  # 2026-07-28 has no notifications from clients over HTTP; one that comes is ignored
+    result = server.handle(message, context)
+    if isinstance(result, Subscription) and stream is not None:
+        return _listen(result, message.id, stream)
+    return result
+
+
+def _serve_legacy(payload: Any, context: RequestContext, backlog: Backlog | None) -> Response:
+    if isinstance(payload, dict) and payload.get("method") == protocol.INITIALIZE:
+        return _initialize(payload, context)
+    session, session_id = _read_session(context)
+    replies = ClientReplies(context.app, session_id, session.version)
+    request_id = payload.get("id") if isinstance(payload, dict) else None
+    context = context._replace(
+        version=session.version,
+        # Without an event stream there is no way to ask.
+        capabilities=frozenset() if backlog is None else session.capabilities,
+        log_level=SessionLogLevel(session_id=session_id),
+        cancellation=Cancellation(lambda: replies.is_cancelled(request_id)),
+    )
+    if isinstance(payload, list):
+        return _serve_batch(payload, context, replies)
+    if is_response(payload):
+        replies.deliver(payload)
+        return no_content(202)
+    handle = partial(_handle_legacy, replies=replies)
+
+    def answer_asking(context: RequestContext, stream: EventStream, needed: InputNeeded | None) -> RpcResponse | None:
+        def ask(questions: Any) -> dict[str, Any]:
+            return _ask(replies, questions, stream)
+
+        def handle_asking(message: RpcRequest) -> Any:
+            return elicitation.run_asking(
+                lambda answers: handle(message, context=context._replace(answers=answers)), ask, needed
+            )
+
+        return _answer_one(payload, handle_asking)
+
+    if backlog is not None and server.is_streamed(payload, context):
+        return _stream(partial(answer_asking, needed=None), context, _legacy_plain)
+    try:
+        reply = _answer_one(payload, partial(handle, context=context))
+    except InputNeeded as needed:
+        # The question goes out on a stream, and the method runs again there.
+        return _stream(partial(answer_asking, needed=needed), context, _legacy_plain, backlog)
+    return _with_backlog(payload, reply, backlog, context, _legacy_plain)
+
+
+def _initialize(payload: Any, context: RequestContext) -> Response:
+    negotiated: sessions.Session | None = None
+
+    def handle(message: RpcRequest) -> Any:
+        nonlocal negotiated
+        negotiated, result = server.initialize(message, context)
+        return result
+
+    reply = _answer_one(payload, handle) or RpcResponse(None, error=InvalidRequest("initialize needs an id"))
+    response = _legacy_plain(reply)
+    if negotiated is not None and sessions.can_sign(context.app):
+        response.headers[SESSION_HEADER] = sessions.make_id(negotiated, context)
+    return response
+
+
+def _read_session(context: RequestContext) -> tuple[sessions.Session, str]:
+    """Return what was negotiated with this client, and the id of its session; empty if the app cannot sign."""
+    if not sessions.can_sign(context.app):
+        return sessions.Session(context.named_version or protocol.WITH_BATCHES, frozenset()), ""
+    session_id = None if context.headers is None else context.headers.get(SESSION_HEADER)
+    if session_id is None:
+        raise SessionMissing()
+    return sessions.read_id(session_id, context), session_id
+
+
+def _serve_batch(payload: list[Any], context: RequestContext, replies: ClientReplies) -> Response:
+    if context.version != protocol.WITH_BATCHES or not 0 < len(payload) <= current_app.config["JSONRPC_MCP_MAX_BATCH"]:
+        raise InvalidRequest("this version has no batches, or the batch is empty or too long")
+    context = context._replace(capabilities=frozenset(), send=None)
+    bodies = []
+    for item in payload:
+        if is_response(item):
+            with suppress(NoMailbox):  # the log has it; the other items must be answered
+                replies.deliver(item)
+            continue
+        reply = _answer_one(item, partial(_handle_legacy, context=context, replies=replies))
+        if reply is not None:
+            bodies.append(reply.to_bytes(omit_null_id=True))
+    return json_response(b"[" + b",".join(bodies) + b"]") if bodies else no_content(202)
+
+
+def _handle_legacy(message: RpcRequest, context: RequestContext, replies: ClientReplies) -> Any:
+    if message.wants_reply:
+        return server.handle(message, context)
+    if message.method == protocol.CANCELLED and isinstance(message.params, dict):
+        replies.cancel(message.params.get("requestId"))
+    return None
+
+
+def _ask(replies: ClientReplies, questions: dict[str, Question], stream: EventStream) -> dict[str, Any]:
+    try:
+        stream.require_live()
+    except RpcError as error:
+        return dict.fromkeys(questions, error)
+    return replies.ask(questions, stream.send, stream.is_cancelled)
+
+
+def _stream(
+    answer: Callable[[RequestContext, EventStream], RpcResponse | None],
+    context: RequestContext,
+    plain: Callable[[RpcResponse | None], Response],
+    backlog: Backlog | None = None,
+) -> Response:
+    """Respond with an event stream that runs the request.
+
+    :param backlog: Messages of an earlier run, which are sent first.
+    """
+
+    def run(stream: EventStream) -> RpcResponse | None:
+        for data in backlog.take() if backlog is not None else ():
+            stream.send_event(data)
+        return answer(context._replace(send=stream.send), stream)
+
+    make_response = stream_response_class(context.app.response_class)  # type: ignore[arg-type] # a class is hashable
+    return make_response(run, plain, context.cancellation)
+
+
+def _listen(subscription: Subscription, id: Any, stream: EventStream) -> dict[str, Any]:
+    """Send notifications of changes until the client leaves or the server stops."""
+    with closing(subscription.messages(id)) as messages:
+        for message in messages:
+            stream.require_live()
+            if message is None:
+                stream.keep_alive()
+                time.sleep(subscriptions.POLL_EVERY)
+            else:
+                stream.send(message)
+    return subscriptions.final_result(id)
+
+
+def _with_backlog(
+    payload: Any,
+    reply: RpcResponse | None,
+    backlog: Backlog | None,
+    context: RequestContext,
+    plain: Callable[[RpcResponse | None], Response],
+) -> Response:
+    """Respond in plain JSON, or with events if the method has reported something."""
+    if backlog is not None and context.cancellation.by_client:
+        return buffered_response(backlog.take())  # a client that has cancelled expects no reply
+    if reply is None or backlog is None or not backlog.events:
+        return plain(reply)
+    if payload["method"] == "tools/call":
+        _suggest_streaming(payload["params"]["name"], context)
+    return buffered_response([*backlog.take(), reply_event(reply)])
+
+
+def _suggest_streaming(name: str, context: RequestContext) -> None:
+    """Log once per tool that its reports could be sent while it runs."""
+    if methods.is_streaming(context, METHOD, name):
+        return
+    if name not in context.registry.warned:
+        context.registry.warned.add(name)
+        context.app.logger.warning(
+            "%r reports progress or logs to its client, which gets them with the result;"
+            " register it with streams=True to send them while it runs",
+            name,
+        )
+
+
+def _answer_one(payload: Any, handle: Handler) -> RpcResponse | None:
+    """Answer one request. An unexpected exception outside of the method becomes an error with the request's id."""
+
+    def handle_all(message: RpcRequest) -> Any:
+        try:
+            return handle(message)
+        except (RpcError, InputNeeded):
+            raise
+        except BaseException as error:
+            fault = ServerFault(new_id())
+            log_unexpected(error, fault.error_id)
+            raise fault from error
+
+    return answer_one(payload, handle_all)
+
+
+def _modern_plain(reply: RpcResponse | None) -> Response:
+    """Respond in the form of 2026-07-28, which has its own HTTP status for each mistake of the client."""
+    if reply is None:
+        return no_content(202)
+    error = reply.error
+    if error is None:
+        return _plain(200, reply)
+    return _plain(error.status if error.status < 500 else error.rpc_status, reply)
+
+
+def _listening_plain(reply: RpcResponse | None) -> Response:
+    response = _modern_plain(reply)
+    if response.status_code == 503:
+        response.status_code = 200  # some clients take 503 for an unavailable server, and send nothing more
+    return response
+
+
+def _legacy_plain(reply: RpcResponse | None) -> Response:
+    if reply is None:
+        return no_content(202)
+    return _plain(200 if reply.error is None else reply.error.rpc_status, reply)
+
+
+def _plain(status: int, reply: RpcResponse) -> Response:
+    body = reply.to_bytes(omit_null_id=True)
+    return json_response(body) if reply.error is None else error_response(body, reply.error, status)

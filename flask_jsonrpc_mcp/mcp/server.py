@@ -1,0 +1,139 @@
+"""Answer MCP requests of both eras. HTTP and stdio call `handle` for every request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..ask import InputNeeded
+from ..envelope import RpcRequest
+from ..errors import MethodNotFound
+from ..mailbox import announces_changes
+from ..registry import Registry
+from . import elicitation, headers, methods, protocol, subscriptions, versions
+from .protocol import LEGACY, MODERN, VERSIONS, RequestContext
+from .sessions import Session, negotiate
+
+Handler = Callable[[RequestContext, Mapping[str, Any]], Any]
+
+
+@dataclass(frozen=True)
+class McpMethod:
+    """A row of the table of methods.
+
+    :param handler: Takes the context and the params, and returns the result.
+    :param capability: Without this capability the method does not exist.
+    :param versions: The protocol versions that have the method.
+    """
+
+    handler: Handler
+    capability: str | None = None
+    versions: tuple[str, ...] = VERSIONS
+
+
+def discover(context: RequestContext, params: Mapping[str, Any]) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "supportedVersions": [MODERN],
+        "capabilities": capabilities_of(context.registry, MODERN, announces_changes=announces_changes()),
+    }
+    if context.setting("INSTRUCTIONS"):
+        result["instructions"] = context.setting("INSTRUCTIONS")
+    return result
+
+
+METHODS = {
+    "server/discover": McpMethod(discover, versions=(MODERN,)),
+    "tools/list": McpMethod(methods.list_tools),
+    "tools/call": McpMethod(methods.call_tool),
+    "prompts/list": McpMethod(methods.list_prompts, "prompts"),
+    "prompts/get": McpMethod(methods.get_prompt, "prompts"),
+    "resources/list": McpMethod(methods.list_resources, "resources"),
+    "resources/templates/list": McpMethod(methods.list_templates, "resources"),
+    "resources/read": McpMethod(methods.read_resource, "resources"),
+    "resources/subscribe": McpMethod(methods.subscribe, "resources", versions=LEGACY),
+    "resources/unsubscribe": McpMethod(methods.subscribe, "resources", versions=LEGACY),
+    "completion/complete": McpMethod(methods.complete, "completions"),
+    "subscriptions/listen": McpMethod(subscriptions.listen, versions=(MODERN,)),
+    "logging/setLevel": McpMethod(methods.set_log_level, versions=LEGACY),
+    "ping": McpMethod(methods.ping, versions=LEGACY),
+}
+"""All methods but ``initialize``, which the transports answer with `initialize` because it opens a session."""
+
+
+def handle(message: RpcRequest, context: RequestContext) -> Any:
+    """Answer one request, and return its result.
+
+    :raises RpcError: for a JSON-RPC error.
+    :raises InputNeeded: if a client from before 2026-07-28 must be asked something; see `elicitation.run_asking`.
+    """
+    protocol.require_id(message)
+    if context.version == MODERN:
+        context = protocol.with_meta(message, context)
+        headers.check(message, context)
+    else:
+        context = protocol.with_optional_meta(message, context)
+    params: Any = message.params
+    handler = _find_handler(message.method, context)
+    if message.method in protocol.TARGETS and ("inputResponses" in params or "requestState" in params):
+        context = elicitation.with_answers(message, context)
+    try:
+        result = handler(context, params)
+    except InputNeeded as needed:
+        if context.version != MODERN:
+            raise
+        return elicitation.input_required(needed, message, context)
+    return versions.complete(result, message.method, context)
+
+
+def initialize(message: RpcRequest, context: RequestContext) -> tuple[Session, dict[str, Any]]:
+    """Answer ``initialize``: what was negotiated with a client from before 2026-07-28, and the result."""
+    session = negotiate(message)
+    result: dict[str, Any] = {
+        "protocolVersion": session.version,
+        # Without listChanged: over HTTP these versions have no request to send such notifications on.
+        "capabilities": capabilities_of(context.registry, session.version),
+        "serverInfo": context.server_info,
+    }
+    if context.setting("INSTRUCTIONS"):
+        result["instructions"] = context.setting("INSTRUCTIONS")
+    return session, result
+
+
+def capabilities_of(registry: Registry, version: str, *, announces_changes: bool = False) -> dict[str, Any]:
+    """Return the server's capabilities: only those that the blueprint has something registered for."""
+    changes = {"listChanged": True} if announces_changes else {}
+    capabilities: dict[str, Any] = {"tools": dict(changes), "logging": {}}
+    if len(registry.prompts):
+        capabilities["prompts"] = dict(changes)
+    if len(registry.resources):
+        capabilities["resources"] = {**changes, "subscribe": True} if announces_changes else {}
+    completes = "prompts" in capabilities or len(registry.resources.templates)
+    if completes and versions.has_annotations(version):
+        capabilities["completions"] = {}
+    return capabilities
+
+
+def is_streamed(payload: Any, context: RequestContext) -> bool:
+    """Whether a request calls a method that runs while its response is sent, for a client that wants its reports."""
+    method = payload.get("method") if isinstance(payload, dict) else None
+    params = payload.get("params") if isinstance(payload, dict) else None
+    if not isinstance(method, str) or method not in protocol.TARGETS or not isinstance(params, dict):
+        return False
+    kind, param = protocol.TARGETS[method]
+    name, meta = params.get(param), params.get("_meta", {})
+    if not isinstance(name, str) or not isinstance(meta, dict) or not methods.is_streaming(context, kind, name):
+        return False
+    if protocol.is_progress_token(meta.get(protocol.PROGRESS_TOKEN)) or protocol.LOG_LEVEL in meta:
+        return True
+    return context.version != MODERN and context.log_level.get() is not None
+
+
+def _find_handler(method: str, context: RequestContext) -> Handler:
+    row = METHODS.get(method)
+    if row is None or context.version not in row.versions:
+        raise MethodNotFound(method)
+    # By the newest version: 2024-11-05 has completion/complete, but no capability for it.
+    if row.capability is not None and row.capability not in capabilities_of(context.registry, MODERN):
+        raise MethodNotFound(method)
+    return row.handler

@@ -1,0 +1,346 @@
+"""Convert marshmallow schemas to JSON Schema, for loading arguments or for dumping results.
+
+A rule that JSON Schema cannot express exactly (a custom validator, a Python-only regular expression) is left out of it.
+marshmallow still enforces it, because it loads the arguments after they have been validated.
+"""
+
+from __future__ import annotations
+
+import copy
+import decimal
+import re
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from typing import Any, ClassVar, get_origin
+
+import marshmallow
+from marshmallow import fields, validate
+
+from ..errors import MAX_QUOTED, InvalidParams, Problem, one_line
+from ..strict_json import to_plain
+from .formats import DECIMAL
+from .problems import pointer
+from .types import Definitions, nullable, object_schema
+
+Partial = bool | Collection[str] | None
+"""Which members may be missing though they are required: all, these, or as the schema itself says."""
+
+_FROM_METADATA = ("title", "description", "examples", "deprecated")
+
+# What Python's regular expressions have and ECMA's do not.
+_PYTHON_ONLY = re.compile(r"\(\?P|\\[AZ]|\(\?[aiLmsux-]|\(\?#|\(\?\(")
+
+# In this order: a UUID is a String, and with marshmallow 3 a Date is a DateTime.
+_TYPES: dict[type, dict[str, Any]] = {
+    fields.UUID: {"type": "string", "format": "uuid"},
+    fields.Email: {"type": "string", "format": "email"},
+    fields.IPv4: {"type": "string", "format": "ipv4"},
+    fields.IPv6: {"type": "string", "format": "ipv6"},
+    fields.String: {"type": "string"},
+    fields.IP: {"type": "string"},
+    fields.Boolean: {"type": "boolean"},
+    fields.Integer: {"type": "integer"},
+    fields.Decimal: DECIMAL,
+    fields.Number: {"type": "number"},
+    fields.TimeDelta: {"type": "number"},
+    fields.Date: {"type": "string", "format": "date"},
+    fields.Time: {"type": "string", "format": "time"},
+    fields.DateTime: {"type": "string", "format": "date-time"},
+}
+
+# Fields whose values have only one form in JSON; a date and time, for one, can end in Z or in +00:00.
+_ONE_FORM = (fields.String, fields.Integer, fields.Float, fields.Boolean, fields.Enum, fields.TimeDelta, fields.Raw)
+
+
+def as_marshmallow(spec: Any) -> MarshmallowSchema | None:
+    """Take a schema class, an instance or a dict of fields; ``None`` for anything else."""
+    if isinstance(spec, marshmallow.Schema):
+        return MarshmallowSchema(spec)
+    if _is_subclass(spec, marshmallow.Schema):
+        return MarshmallowSchema(spec())
+    if isinstance(spec, Mapping) and spec and all(_is_field(value) for value in spec.values()):
+        return MarshmallowSchema(marshmallow.Schema.from_dict(dict(spec))())
+    return None
+
+
+class MarshmallowSchema:
+    """A marshmallow schema, as the modules see it that do not know marshmallow."""
+
+    def __init__(self, schema: marshmallow.Schema) -> None:
+        self._schema = schema
+        self.many = schema.many
+        self.passes_unknown = schema.unknown == marshmallow.INCLUDE
+
+    def to_json_schema(self, *, output: bool = False) -> dict[str, Any]:
+        """Convert it: for dumped results if ``output`` is set, else for arguments to load."""
+        converter = _Converter(output=output)
+        converted = converter.schema(self._schema, self._schema.unknown, self._schema.partial)
+        return converter.definitions.attach(_array_of(converted) if self.many else converted)
+
+    def loaded_names(self) -> dict[str, bool]:
+        """List the names of members after loading, and whether each is always there."""
+        return {
+            field.attribute or name: not _may_be_missing(self._schema.partial, name)
+            and (field.required or field.load_default is not marshmallow.missing)
+            for name, field in self._schema.load_fields.items()
+        }
+
+    def load(self, value: Any) -> Any:
+        """Load a value.
+
+        :raises InvalidParams: with everything that is wrong with it.
+        """
+        try:
+            return self._schema.load(value)
+        except marshmallow.ValidationError as error:
+            raise InvalidParams(_problems_of(error.messages)) from error
+        except (OverflowError, decimal.InvalidOperation) as error:
+            # From a field that computes, such as NaiveDateTime(timezone=...) at either end of the calendar.
+            raise InvalidParams([Problem("", "has a value that is out of range")]) from error
+
+    def dump(self, result: Any) -> Any:
+        """Dump a result as plain JSON."""
+        return to_plain(self._schema.dump(result))
+
+
+class _NoJsonForm(Exception):
+    """A caller could not send this Python value for this field."""
+
+
+class _Converter:
+    def __init__(self, *, output: bool) -> None:
+        self.output = output
+        self.definitions = Definitions()
+
+    def schema(self, schema: marshmallow.Schema, unknown: str, partial: Partial) -> dict[str, Any]:
+        identity = (type(schema), unknown, _frozen(partial), *_selection(schema))
+        return self.definitions.schema_of(
+            identity, type(schema).__name__, lambda: self._object(schema, unknown, partial)
+        )
+
+    def _object(self, schema: marshmallow.Schema, unknown: str, partial: Partial) -> dict[str, Any]:
+        properties, required = {}, []
+        for name, field in (schema.dump_fields if self.output else schema.load_fields).items():
+            key = name if field.data_key is None else field.data_key
+            converted = self.field(field, _partial_within(partial, key))
+            # marshmallow dumps None whatever the field says.
+            may_be_none = self.output and not field.required and not field.allow_none
+            properties[key] = nullable(converted) if may_be_none else converted
+            if field.required and not _may_be_missing(partial, name):
+                required.append(key)
+        return object_schema(properties, required, closed=not self.output and unknown == marshmallow.RAISE)
+
+    def field(self, field: fields.Field[Any], partial: Partial = None) -> dict[str, Any]:
+        converted = self._type_of(field, partial)
+        for validator in field.validators:
+            converted.update(_rules_of(validator, field, converted))
+        if field.allow_none:
+            converted = nullable(converted)
+        notes = {n: v for n, v in field.metadata.items() if n in _FROM_METADATA or str(n).startswith("x-")}
+        converted.update(to_plain(notes))
+        if not self.output and field.load_default is not marshmallow.missing and not callable(field.load_default):
+            try:
+                converted["default"] = _json_form(field, field.load_default)
+            except _NoJsonForm:
+                pass
+        return converted
+
+    def _type_of(self, field: fields.Field[Any], partial: Partial) -> dict[str, Any]:
+        for kind, convert in self._CONTAINERS.items():
+            if isinstance(field, kind):
+                return convert(self, field, partial)
+        if isinstance(field, (fields.Date, fields.Time, fields.DateTime)):
+            named = field.format or field.DEFAULT_FORMAT
+            if named not in ("iso", "iso8601"):
+                return {"type": "number" if named.startswith("timestamp") else "string"}
+        return dict(next((schema for kind, schema in _TYPES.items() if isinstance(field, kind)), {}))
+
+    def _nested(self, field: fields.Nested, partial: Partial) -> dict[str, Any]:
+        inner = field.schema
+        # What the schema around says goes before what the nested one says of itself, as it does when loading.
+        converted = self.schema(inner, field.unknown or inner.unknown, inner.partial if partial is None else partial)
+        return _array_of(converted) if field.many or inner.many else dict(converted)
+
+    def _pluck(self, field: fields.Pluck, partial: Partial) -> dict[str, Any]:
+        converted = self.field(field.schema.fields[field.field_name])
+        return _array_of(converted) if field.many else converted
+
+    def _list(self, field: fields.List[Any], partial: Partial) -> dict[str, Any]:
+        return _array_of(self.field(field.inner, partial))
+
+    def _tuple(self, field: fields.Tuple, partial: Partial) -> dict[str, Any]:
+        items = [self.field(inner, partial) for inner in field.tuple_fields]
+        return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
+
+    def _mapping(self, field: fields.Mapping[Any] | Any, partial: Partial) -> dict[str, Any]:
+        if field.value_field is None:
+            return {"type": "object"}
+        return {"type": "object", "additionalProperties": self.field(field.value_field, partial)}
+
+    def _enum(self, field: fields.Enum[Any], partial: Partial) -> dict[str, Any]:
+        return {"enum": [to_plain(_serialize(field, member)) for member in field.enum]}
+
+    def _constant(self, field: Any, partial: Partial) -> dict[str, Any]:
+        return {"const": to_plain(field.constant)}
+
+    # In this order: a Pluck is a Nested.
+    _CONTAINERS: ClassVar[dict[type, Callable[[Any, Any, Partial], dict[str, Any]]]] = {
+        fields.Pluck: _pluck,
+        fields.Nested: _nested,
+        fields.List: _list,
+        fields.Tuple: _tuple,
+        fields.Mapping: _mapping,
+        fields.Enum: _enum,
+        fields.Constant: _constant,
+    }
+
+
+Rules = dict[str, Any]
+
+
+def _rules_of(validator: Any, field: fields.Field[Any], converted: Mapping[str, Any]) -> Rules:
+    """Convert a validator to the keywords that go beside the field's type; none if JSON Schema has none for it."""
+    if isinstance(validator, validate.And):
+        rules: Rules = {}
+        for inner in validator.validators:
+            rules.update(_rules_of(inner, field, {**converted, **rules}))
+        return rules
+    convert = next((convert for kind, convert in _RULES.items() if isinstance(validator, kind)), None)
+    try:
+        return {} if convert is None else convert(validator, field, converted)
+    except _NoJsonForm:
+        return {}
+
+
+def _length(validator: validate.Length, field: fields.Field[Any], converted: Mapping[str, Any]) -> Rules:
+    noun = {"array": "Items", "object": "Properties"}.get(converted.get("type", ""), "Length")
+    least = validator.min if validator.equal is None else validator.equal
+    most = validator.max if validator.equal is None else validator.equal
+    return _given({f"min{noun}": least, f"max{noun}": most})
+
+
+def _range(validator: validate.Range, field: fields.Field[Any], converted: Mapping[str, Any]) -> Rules:
+    if converted.get("type") not in ("integer", "number"):
+        return {}
+    least = "minimum" if validator.min_inclusive else "exclusiveMinimum"
+    most = "maximum" if validator.max_inclusive else "exclusiveMaximum"
+    limits = _given({least: validator.min, most: validator.max})
+    if not isinstance(field, fields.Number):
+        return {name: _json_form(field, limit) for name, limit in limits.items()}
+    return {name: limit if isinstance(limit, int) else float(limit) for name, limit in limits.items()}
+
+
+def _contains_only(validator: validate.ContainsOnly, field: Any, converted: Mapping[str, Any]) -> Rules:
+    if not isinstance(field, fields.List):
+        return {}
+    return {"items": {**converted["items"], "enum": _json_forms(field.inner, validator.choices)}}
+
+
+def _regexp(validator: validate.Regexp, field: fields.Field[Any], converted: Mapping[str, Any]) -> Rules:
+    source, flags = validator.regex.pattern, validator.regex.flags
+    if not isinstance(source, str) or _PYTHON_ONLY.search(source) or flags & ~re.UNICODE:
+        return {}
+    # marshmallow matches from the beginning of the text, JSON Schema anywhere in it.
+    return {"pattern": source if source.startswith("^") and "|" not in source else f"^(?:{source})"}
+
+
+def _url(validator: validate.URL, field: fields.Field[Any], converted: Mapping[str, Any]) -> Rules:
+    usual = not validator.relative and set(validator.schemes) == validate.URL.default_schemes
+    return {"format": "uri"} if usual else {}
+
+
+# In this order: a ContainsOnly is a OneOf.
+_RULES: dict[type, Callable[[Any, Any, Mapping[str, Any]], Rules]] = {
+    validate.Length: _length,
+    validate.Range: _range,
+    validate.ContainsOnly: _contains_only,
+    validate.OneOf: lambda validator, field, _: {"enum": _json_forms(field, validator.choices)},
+    validate.NoneOf: lambda validator, field, _: {"not": {"enum": _json_forms(field, validator.iterable)}},
+    validate.Equal: lambda validator, field, _: {"const": _json_forms(field, [validator.comparable])[0]},
+    validate.Regexp: _regexp,
+    validate.Email: lambda validator, field, _: {"format": "email"},
+    validate.URL: _url,
+}
+
+
+def _json_forms(field: fields.Field[Any], values: Iterable[Any]) -> list[Any]:
+    if not isinstance(field, _ONE_FORM) or isinstance(field, fields.UUID):
+        raise _NoJsonForm
+    return [_json_form(field, value) for value in values]
+
+
+def _json_form(field: fields.Field[Any], value: Any) -> Any:
+    """Convert a Python value to what a caller would send for it.
+
+    :raises _NoJsonForm: if the field would not load the same value again.
+    """
+    if value is None:
+        return None
+    without_validators = copy.copy(field)
+    without_validators.validators = []
+    try:
+        # A number may be dumped as text (as_string=True), which is not what the schema asks for.
+        plain = to_plain(value if isinstance(field, fields.Number) else _serialize(field, value))
+        same = without_validators.deserialize(plain) == value
+    except (AttributeError, LookupError, TypeError, ValueError, marshmallow.ValidationError) as error:
+        raise _NoJsonForm from error
+    if not same:
+        raise _NoJsonForm
+    return plain
+
+
+def _serialize(field: fields.Field[Any], value: Any) -> Any:
+    return field.serialize("value", {"value": value}, accessor=lambda holder, *_: holder["value"])
+
+
+def _problems_of(messages: Any, path: str = "") -> list[Problem]:
+    """Flatten the nested messages of a `marshmallow.ValidationError`."""
+    if isinstance(messages, Mapping):
+        return [
+            problem
+            for name, nested in messages.items()
+            for problem in _problems_of(nested, path if name == "_schema" else pointer(path, name))
+        ]
+    texts = messages if isinstance(messages, list) else [messages]
+    return [Problem(path, one_line(str(text), MAX_QUOTED)) for text in texts]
+
+
+def _selection(schema: marshmallow.Schema) -> tuple[Hashable, ...]:
+    """Distinguish instances of one schema class that have other members, here or further down."""
+    further_down = (
+        (name, _frozen(getattr(field, "only", None)), _frozen(getattr(field, "exclude", None)))
+        for name, field in schema.fields.items()
+    )
+    return frozenset(further_down), _frozen(schema.load_only), _frozen(schema.dump_only)
+
+
+def _frozen(option: Partial) -> Hashable:
+    return option if option is None or isinstance(option, bool) else frozenset(option)
+
+
+def _may_be_missing(partial: Partial, name: str) -> bool:
+    """Return whether a partial schema loads without this member, even if it is required or has a default."""
+    return name in partial if isinstance(partial, Collection) else bool(partial)
+
+
+def _partial_within(partial: Partial, key: str) -> Partial:
+    if not isinstance(partial, Collection):
+        return partial
+    prefix = f"{key}."
+    return [name.removeprefix(prefix) for name in partial if name.startswith(prefix)]
+
+
+def _array_of(items: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
+def _given(rules: Mapping[str, Any]) -> Rules:
+    return {name: value for name, value in rules.items() if value is not None}
+
+
+def _is_field(value: object) -> bool:
+    return isinstance(value, fields.Field) or _is_subclass(value, fields.Field)
+
+
+def _is_subclass(value: object, kind: type) -> bool:
+    # In Python 3.10, list[int] is an instance of type but not a class.
+    return isinstance(value, type) and get_origin(value) is None and issubclass(value, kind)

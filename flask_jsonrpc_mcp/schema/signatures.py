@@ -1,0 +1,181 @@
+"""Read functions and classes: the parameters, fields and keys they have, and their hints as types rather than text."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import types
+import typing
+from collections.abc import Callable
+from typing import Annotated, Any, NamedTuple, get_args, get_origin
+
+NO_DEFAULT: Any = inspect.Parameter.empty
+
+
+class Function:
+    """A function from which a method is made: the parameters that a caller has to fill, and its hints.
+
+    :raises TypeError: for a method that was not bound to its object.
+    """
+
+    def __init__(self, func: Callable[..., Any]) -> None:
+        self.func = func
+        self.parameters = list(inspect.signature(func).parameters.values())
+        self._innermost = innermost(func)
+        if self.parameters and inspect.isfunction(func):
+            first = self.parameters[0]
+            if first.name in ("self", "cls") and first.annotation is first.empty:
+                raise TypeError(
+                    f"its first parameter is {first.name!r}, which Python fills only on an object;"
+                    " register the bound method: rpc.add_method(name, obj.method)"
+                )
+
+    @property
+    def is_generator(self) -> bool:
+        """Whether a call returns a generator, so that its items arrive one by one."""
+        return inspect.isgeneratorfunction(self._innermost) or inspect.isasyncgenfunction(self._innermost)
+
+    def hint_of(self, name: str) -> Any:
+        """Evaluate the hint of one parameter, or of ``"return"``; ``Any`` if it has none.
+
+        :raises TypeError: if it cannot be evaluated.
+        """
+        hint = getattr(self._innermost, "__annotations__", {}).get(name, Any)
+        try:
+            return _evaluate(hint, getattr(self._innermost, "__globals__", {}))
+        except (NameError, SyntaxError, TypeError) as error:
+            raise _explain(error) from error
+
+
+def innermost(func: Callable[..., Any]) -> Callable[..., Any]:
+    """Find the function behind decorators, partials and callable objects, as `inspect.signature` does."""
+    while True:
+        if isinstance(func, functools.partial):
+            func = func.func
+        elif hasattr(func, "__wrapped__"):
+            func = func.__wrapped__
+        elif inspect.isroutine(func):
+            return func
+        else:
+            func = type(func).__call__
+
+
+class Member(NamedTuple):
+    """A parameter of a function, a field of a dataclass or a key of a TypedDict."""
+
+    name: str
+    hint: Any
+    required: bool = True
+    default: Any = NO_DEFAULT
+
+
+def parameters_as_members(function: Function) -> list[Member]:
+    """List the parameters of a function that takes its arguments by name."""
+    members = []
+    for parameter in function.parameters:
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise TypeError(
+                f"parameter '{parameter}' has no name a caller could use;"
+                " declare each parameter by name, or pass params="
+            )
+        try:
+            hint = function.hint_of(parameter.name)
+        except TypeError as error:
+            raise TypeError(f"parameter {parameter.name!r}: {error}") from error
+        members.append(Member(parameter.name, hint, parameter.default is NO_DEFAULT, parameter.default))
+    return members
+
+
+def dataclass_members(kind: Any, *, output: bool) -> list[Member]:
+    """List the fields of a dataclass: those that make it, or for output all, also those it computes itself."""
+    fields = [field for field in dataclasses.fields(kind) if output or field.init]
+    if not output:
+        _check_constructor(kind, {field.name for field in fields})
+    hints = _hints_of_class(kind)
+    members = []
+    for field in fields:
+        has_default = field.default is not dataclasses.MISSING
+        required = output or not (has_default or field.default_factory is not dataclasses.MISSING)
+        default = field.default if has_default and not output else NO_DEFAULT
+        members.append(Member(field.name, hints[field.name], required, default))
+    return members
+
+
+def is_typed_dict(kind: Any) -> bool:
+    """Recognise a TypedDict, also that of typing_extensions, which `typing.is_typeddict` does not know."""
+    return isinstance(kind, type) and issubclass(kind, dict) and hasattr(kind, "__required_keys__")
+
+
+def typed_dict_members(kind: Any) -> list[Member]:
+    """List the keys of a TypedDict."""
+    members = []
+    for name, hint in _hints_of_class(kind).items():
+        marked = _required_by_qualifier(hint)
+        # __required_keys__ misses qualifiers in hints that were text when the class was made.
+        members.append(Member(name, hint, name in kind.__required_keys__ if marked is None else marked))
+    return members
+
+
+def qualifier_of(hint: Any) -> str | None:
+    """Name the TypedDict qualifier around a hint; by name, so that those of typing_extensions count too."""
+    name = str(get_origin(hint)).rpartition(".")[2]
+    return name if name in ("Required", "NotRequired", "ReadOnly") else None
+
+
+def _required_by_qualifier(hint: Any) -> bool | None:
+    while True:
+        qualifier = qualifier_of(hint)
+        if qualifier in ("Required", "NotRequired"):
+            return qualifier == "Required"
+        if qualifier is None and get_origin(hint) is not Annotated:
+            return None
+        hint = get_args(hint)[0]
+
+
+def _check_constructor(kind: Any, fields: set[str]) -> None:
+    """Refuse an InitVar, or an ``__init__`` of the class's own that takes something else than its fields."""
+    taken = set(inspect.signature(kind).parameters)
+    for name in sorted(taken ^ fields):
+        raise TypeError(
+            f"{kind.__name__} cannot be made from its fields alone, because of {name!r};"
+            " give it an __init__ that takes exactly its fields"
+        )
+
+
+def _hints_of_class(kind: type) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(kind, include_extras=True)
+    except (NameError, SyntaxError, TypeError) as error:
+        raise TypeError(f"{kind.__name__}: {_explain(error)}") from error
+
+
+def _evaluate(hint: Any, names: dict[str, Any]) -> Any:
+    if isinstance(hint, str):
+        hint = eval(_compile(hint), names)  # noqa: S307 (the developer's own code, as typing evaluates it)
+    if type(hint) is type:
+        return hint
+    # Not the function itself: for a default of None, Python 3.10 would make `T` into `Optional[T]`, which it cannot
+    # do with Annotated[T, {...}] because a dict has no hash.
+    described_alone = types.SimpleNamespace(__annotations__={"hint": hint})
+    return typing.get_type_hints(described_alone, names, include_extras=True)["hint"]
+
+
+@functools.lru_cache(maxsize=1024)
+def _compile(hint: str) -> types.CodeType:
+    """Compile a hint once: most functions of an app have the same few."""
+    return compile(hint, "<hint>", "eval")
+
+
+def _explain(error: Exception) -> TypeError:
+    """Say what is wrong with a hint that cannot be evaluated."""
+    if isinstance(error, NameError):
+        return TypeError(f"the hint {error.name!r} is not a name of its module; define it there")
+    if isinstance(error, SyntaxError):
+        return TypeError(f"the hint is not a Python expression: {error}")
+    if "unhashable" in str(error):
+        return TypeError(
+            "this Python cannot put Annotated[..., {...}] into a union;"
+            " write the union inside, as in Annotated[int | None, {...}]"
+        )
+    return TypeError(str(error))

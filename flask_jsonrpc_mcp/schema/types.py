@@ -1,0 +1,399 @@
+"""Convert type hints to JSON Schema, and load JSON values as the Python values that the hints promise."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import functools
+import types
+import uuid
+from collections import abc
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from decimal import Decimal
+from enum import Enum
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+
+from ..errors import InvalidParams, Problem
+from ..strict_json import to_plain
+from . import formats
+from .problems import pointer
+from .shape import Shape, check_schema
+from .signatures import NO_DEFAULT, Member, dataclass_members, is_typed_dict, qualifier_of, typed_dict_members
+from .walk import ANNOTATIONS, types_of
+
+Load = Callable[[Any], Any]
+"""Makes the Python value of a JSON value that fits the schema."""
+
+_ARRAYS = (list, tuple, abc.Sequence, abc.MutableSequence, abc.Collection)
+_OBJECTS = (dict, abc.Mapping, abc.MutableMapping)
+_STREAMS = (abc.Generator, abc.Iterator, abc.Iterable, abc.AsyncGenerator, abc.AsyncIterator, abc.AsyncIterable)
+
+# Keywords in Annotated that jsonschema-rs reads as jsonschema does, for numbers that every float can hold.
+_BOUNDS = frozenset(
+    {
+        *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength"),
+        *("minItems", "maxItems", "minProperties", "maxProperties", "pattern", "format", "x-mcp-header"),
+    }
+)
+_EXACT = 2**53
+
+
+class Converted(NamedTuple):
+    """A hint's schema, and how to load a value that fits it; ``None`` if the JSON value is the Python value."""
+
+    schema: dict[str, Any]
+    load: Load | None = None
+
+
+_SCALARS: dict[Any, Converted] = {
+    Any: Converted({}),
+    object: Converted({}),
+    str: Converted({"type": "string"}),
+    # 5.0 is an integer in JSON Schema, so it can arrive as a float.
+    int: Converted({"type": "integer"}, int),
+    float: Converted({"type": "number"}, formats.parse_float),
+    bool: Converted({"type": "boolean"}),
+    **dict.fromkeys((None, type(None)), Converted({"type": "null"})),
+    datetime.date: Converted({"type": "string", "format": "date"}, formats.parse_date),
+    datetime.time: Converted({"type": "string", "format": "time"}, formats.parse_time),
+    datetime.datetime: Converted({"type": "string", "format": "date-time"}, formats.parse_datetime),
+    uuid.UUID: Converted({"type": "string", "format": "uuid"}, formats.parse_uuid),
+    Decimal: Converted(formats.DECIMAL, formats.parse_decimal),
+}
+
+
+class Definitions:
+    """Collects the classes that contain themselves while one schema is built.
+
+    Any other class is written in place, because many clients misread ``$ref``.
+    """
+
+    def __init__(self) -> None:
+        self.schemas: dict[str, dict[str, Any]] = {}
+        self._open: dict[Hashable, str] = {}
+        self._recursive: dict[Hashable, str] = {}
+
+    def schema_of(self, kind: Hashable, name: str, build: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Return the schema of a class, or a reference to it if the class contains itself."""
+        if kind in self._open:
+            self._recursive[kind] = self._open[kind]
+        if kind not in self._recursive:
+            self._open[kind] = self._free_name(name)
+            schema = build()
+            name = self._open.pop(kind)
+            if kind not in self._recursive:
+                return schema
+            self.schemas[name] = schema
+        return {"$ref": f"#/$defs/{self._recursive[kind]}"}
+
+    def attach(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """Add the definitions that the schema's references lead to."""
+        return {**schema, "$defs": self.schemas} if self.schemas else schema
+
+    def _free_name(self, name: str) -> str:
+        taken = {*self.schemas, *self._open.values()}
+        names = (name if number == 1 else f"{name}{number}" for number in range(1, len(taken) + 2))
+        return next(free for free in names if free not in taken)
+
+
+class HintConverter:
+    """Converts the hints of one function: of its result if ``output`` is set, else of its parameters."""
+
+    def __init__(self, *, output: bool = False) -> None:
+        self.output = output
+        self.definitions = Definitions()
+        self._loads: dict[type, Load] = {}
+        self._unchecked_defaults: list[tuple[Member, dict[str, Any]]] = []
+        self._is_plain = True
+
+    def shape_of(self, converted: Converted) -> Shape:
+        """Make the shape of what was converted last, when all definitions are known.
+
+        :raises TypeError: if a default breaks the schema of its own hint.
+        """
+        for member, schema in self._unchecked_defaults:
+            self._check_default(member, schema)
+        return Shape(self.definitions.attach(converted.schema), generated=self._is_plain)
+
+    def members(self, members: Sequence[Member], *, closed: bool = True) -> Converted:
+        """Convert an object with these members; ``closed`` if it may have no others."""
+        converted = {}
+        for member in members:
+            try:
+                converted[member.name] = self._member(member)
+            except TypeError as error:
+                raise TypeError(f"{member.name!r}: {error}") from error
+        properties = {name: member.schema for name, member in converted.items()}
+        required = [member.name for member in members if member.required]
+        return Converted(object_schema(properties, required, closed=closed), _members_loader(converted))
+
+    def convert(self, hint: Any) -> Converted:
+        """Convert one hint.
+
+        :raises TypeError: if JSON has no form for it.
+        """
+        hint = _unwrap(hint)
+        try:
+            if hint in _SCALARS:
+                return _SCALARS[hint]
+        except TypeError:  # not hashable: Annotated[T, {...}]
+            pass
+        origin, arguments = get_origin(hint), get_args(hint)
+        if origin is Annotated:
+            return self._annotated(arguments[0], arguments[1:])
+        if origin is Literal:
+            return Converted(self._enumeration(list(arguments)))
+        if origin in (Union, types.UnionType):
+            return self._union(arguments)
+        kind = origin or hint
+        if kind in _ARRAYS:
+            return self._array(kind, arguments)
+        if kind in _OBJECTS:
+            return self._mapping(arguments)
+        if isinstance(kind, type) and issubclass(kind, Enum):
+            return Converted(self._enumeration([to_plain(member) for member in kind]), kind)
+        if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+            return self._record(kind, self._dataclass)
+        if is_typed_dict(kind):
+            return self._record(kind, self._typed_dict)
+        raise TypeError(f"{_name_of(hint)} has no form in JSON")
+
+    def stream(self, hint: Any, *, joined: bool) -> Converted | None:
+        """Convert the return hint of a function whose items arrive one by one to a list of them.
+
+        :param joined: The function is a generator, whose items of plain text are joined in the end.
+        """
+        if get_origin(hint) not in _STREAMS:
+            return None
+        [item, *_] = get_args(hint) or [Any]
+        return self.convert(item) if joined and item is str else self._array(list, [item])
+
+    def _member(self, member: Member) -> Converted:
+        converted = self.convert(member.hint)
+        schema, load = converted
+        if member.default is NO_DEFAULT:
+            return converted
+        if member.default is None:
+            if "$ref" in schema or "null" not in types_of(schema, {}):
+                # ``def f(x: int = None)``: what may be left out as None may be sent as null.
+                schema, load = nullable(schema), _or_none(load)
+            return Converted({**schema, "default": None}, load)
+        try:
+            default = to_plain(member.default)
+        except (TypeError, ValueError):
+            return converted
+        schema = {**schema, "default": default}
+        if type(member.default) is not member.hint:
+            self._unchecked_defaults.append((member, schema))
+        return Converted(schema, load)
+
+    def _check_default(self, member: Member, schema: dict[str, Any]) -> None:
+        default = schema["default"]
+        if not Shape(self.definitions.attach(schema)).problems(default):
+            return
+        if default == member.default:
+            raise TypeError(f"{member.name!r}: the default {member.default!r} breaks the schema of its own hint")
+        # A Python object that is sent in another form than it is dumped in, such as a dataclass with computed fields.
+        del schema["default"]
+
+    def _annotated(self, hint: Any, notes: Sequence[Any]) -> Converted:
+        schema, load = self.convert(hint)
+        for note in notes:
+            if isinstance(note, str):
+                schema = {**schema, "description": note}
+            elif isinstance(note, dict):
+                keywords = to_plain(note)
+                check_schema(keywords)
+                schema = {**schema, **keywords}
+                self._is_plain &= all(_is_read_alike(keyword, value) for keyword, value in keywords.items())
+        return Converted(schema, load)
+
+    def _enumeration(self, values: list[Any]) -> dict[str, Any]:
+        kinds = {type(value) for value in values}
+        if not kinds <= {str, int, bool, float, type(None)}:
+            raise TypeError("the values of an enumeration must be str, int, float, bool or None")
+        self._is_plain &= not any(isinstance(value, float) or not _is_exact(value) for value in values)
+        named = {"type": "string"} if kinds == {str} else {"type": "integer"} if kinds == {int} else {}
+        return {**named, "enum": values}
+
+    def _union(self, hints: Sequence[Any]) -> Converted:
+        branches = [self.convert(hint) for hint in hints]
+        schema = {"anyOf": [branch.schema for branch in branches]}
+        if all(branch.load is None for branch in branches):
+            return Converted(schema)
+        present = [branch for branch in branches if branch.schema != {"type": "null"}]
+        if len(present) == 1:
+            return Converted(schema, _or_none(present[0].load))
+
+        # When the first value is loaded: now a branch may refer to a class that is still being converted.
+        @functools.cache
+        def shapes() -> list[Shape]:
+            return [Shape(self.definitions.attach(branch.schema), generated=self._is_plain) for branch in branches]
+
+        def load(value: Any) -> Any:
+            for branch, shape in zip(branches, shapes(), strict=True):
+                if not shape.problems(value):
+                    return value if branch.load is None else branch.load(value)
+            return value
+
+        return Converted(schema, load)
+
+    def _array(self, kind: type, hints: Sequence[Any]) -> Converted:
+        if kind is tuple and hints and hints[-1] is not Ellipsis:
+            return self._fixed_tuple(hints)
+        make = tuple if kind is tuple else list
+        item = self.convert(hints[0]) if hints else Converted({})
+        schema: dict[str, Any] = {"type": "array"}
+        if item.schema:
+            schema["items"] = item.schema
+        load_item = item.load
+        if load_item is None:
+            return Converted(schema, None if make is list else tuple)
+        return Converted(schema, lambda values: make(_load_at(n, load_item, v) for n, v in enumerate(values)))
+
+    def _fixed_tuple(self, hints: Sequence[Any]) -> Converted:
+        items = [self.convert(hint) for hint in hints]
+        count = len(items)
+        prefix = [item.schema for item in items]
+        loads = [item.load or as_it_is for item in items]
+        return Converted(
+            {"type": "array", "prefixItems": prefix, "minItems": count, "maxItems": count},
+            lambda values: tuple(_load_at(n, loads[n], value) for n, value in enumerate(values)),
+        )
+
+    def _mapping(self, hints: Sequence[Any]) -> Converted:
+        if not hints:
+            return Converted({"type": "object"})
+        if hints[0] not in (str, Any):
+            raise TypeError(f"{_name_of(hints[0])} cannot be a member name in JSON, only str can")
+        item = self.convert(hints[1])
+        schema: dict[str, Any] = {"type": "object"}
+        if item.schema:
+            schema["additionalProperties"] = item.schema
+        load_item = item.load
+        if load_item is None:
+            return Converted(schema)
+        return Converted(schema, lambda members: {name: _load_at(name, load_item, v) for name, v in members.items()})
+
+    def _record(self, kind: type, build: Callable[[Any], Converted]) -> Converted:
+        """Convert a class with members, which may contain itself: its loader is looked up when it is needed."""
+
+        def build_schema() -> dict[str, Any]:
+            converted = build(kind)
+            self._loads[kind] = converted.load or as_it_is
+            return converted.schema
+
+        schema = self.definitions.schema_of(kind, kind.__name__, build_schema)
+        return Converted(schema, lambda value: self._loads[kind](value))
+
+    def _dataclass(self, kind: Any) -> Converted:
+        # An instance of a subclass, with more fields, still is one.
+        converted = self.members(dataclass_members(kind, output=self.output), closed=not self.output)
+        load_fields = converted.load or dict
+
+        def load(value: Any) -> Any:
+            members = load_fields(value)
+            try:
+                return kind(**members)
+            except (TypeError, ValueError, OverflowError) as error:
+                # From __post_init__. Its text was not written for callers, so it is not passed on.
+                raise InvalidParams([Problem("", f"is not a valid {kind.__name__}")]) from error
+
+        return Converted(converted.schema, load)
+
+    def _typed_dict(self, kind: Any) -> Converted:
+        # A dict with more members still is that TypedDict.
+        return self.members(typed_dict_members(kind), closed=not self.output)
+
+
+def object_schema(properties: dict[str, Any], required: Sequence[str], *, closed: bool) -> dict[str, Any]:
+    """Describe an object with these members; ``closed`` if it may have no others."""
+    schema: dict[str, Any] = {"type": "object", "properties": properties}
+    if required:
+        schema["required"] = list(required)
+    if closed:
+        schema["additionalProperties"] = False
+    return schema
+
+
+def nullable(schema: dict[str, Any]) -> dict[str, Any]:
+    """Allow null besides what the schema allows; annotations stay outside."""
+    notes = {name: value for name, value in schema.items() if name in ANNOTATIONS}
+    rules = {name: value for name, value in schema.items() if name not in ANNOTATIONS}
+    return {"anyOf": [rules, {"type": "null"}], **notes} if rules else notes
+
+
+def is_object_hint(hint: Any) -> bool:
+    """Return whether a hint is of a dict, a mapping or a TypedDict."""
+    kind = _kind_of(hint)
+    return kind in _OBJECTS or is_typed_dict(kind)
+
+
+def is_class_hint(hint: Any) -> bool:
+    """Return whether a hint is of a class, rather than of a single value or a list."""
+    kind = _kind_of(hint)
+    return isinstance(kind, type) and kind not in (*_SCALARS, *_ARRAYS)
+
+
+def as_it_is(value: Any) -> Any:
+    return value
+
+
+def _or_none(load: Load | None) -> Load | None:
+    return None if load is None else lambda value: None if value is None else load(value)
+
+
+def _members_loader(members: Mapping[str, Converted]) -> Load | None:
+    """Make the function that loads each member of an object by its own hint."""
+    loads = [(name, member.load) for name, member in members.items() if member.load is not None]
+    if not loads:
+        return None
+
+    def load(value: Mapping[str, Any]) -> dict[str, Any]:
+        loaded = dict(value)
+        for name, load_member in loads:
+            if name in loaded:
+                loaded[name] = _load_at(name, load_member, loaded[name])
+        return loaded
+
+    return load
+
+
+def _load_at(step: object, load: Load, value: Any) -> Any:
+    """Load the value at one step of a path, and name the step if it is refused."""
+    try:
+        return load(value)
+    except InvalidParams as error:
+        problems = [Problem(pointer("", step) + path, message) for path, message in error.problems]
+        raise InvalidParams(problems) from error.__cause__
+
+
+def _is_read_alike(keyword: str, value: Any) -> bool:
+    """Return whether jsonschema-rs reads a keyword as jsonschema does."""
+    return keyword in ANNOTATIONS or (keyword in _BOUNDS and _is_exact(value))
+
+
+def _is_exact(value: Any) -> bool:
+    return not isinstance(value, (int, float)) or abs(value) < _EXACT
+
+
+def _kind_of(hint: Any) -> Any:
+    hint = _unwrap(hint)
+    return _kind_of(get_args(hint)[0]) if get_origin(hint) is Annotated else get_origin(hint) or hint
+
+
+def _unwrap(hint: Any) -> Any:
+    """Look behind NewType, ``type X = ...`` and the qualifiers of TypedDict members."""
+    while True:
+        if hasattr(hint, "__supertype__"):
+            hint = hint.__supertype__
+        elif type(hint).__name__ == "TypeAliasType":
+            hint = hint.__value__
+        elif qualifier_of(hint) is not None:
+            [hint] = get_args(hint)
+        else:
+            return hint
+
+
+def _name_of(hint: Any) -> str:
+    return hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")

@@ -1,0 +1,177 @@
+"""Walk over JSON Schema: the schemas inside a schema, what its references lead to, and copies with other references."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+from urllib.parse import unquote
+
+Schema = Mapping[str, Any]
+
+ANNOTATIONS = ("title", "description", "default", "examples", "deprecated")
+"""Keywords that say something to the reader and restrict nothing."""
+
+TYPES = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
+
+MAX_INLINED = 500
+"""`inline_references` leaves a schema as it is if more schemas than this would be inside."""
+
+# Where the dialects from draft 4 to 2020-12 have schemas: as the value, in a list, or by name.
+_SINGLE = frozenset(
+    {
+        *("additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not"),
+        *("propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"),
+    }
+)
+_LISTED = frozenset({"allOf", "anyOf", "items", "oneOf", "prefixItems"})
+_NAMED = frozenset({"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"})
+
+_DEFINITIONS = ("#/$defs/", "#/definitions/")
+_TYPE_NAMES = {type(None): "null", bool: "boolean", int: "integer", float: "number", str: "string", list: "array"}
+
+
+def map_subschemas(schema: Schema, change: Callable[[Schema], Any]) -> dict[str, Any]:
+    """Copy a schema with each schema directly inside it changed, but for ``true`` and ``false``."""
+
+    def changed(inner: Any) -> Any:
+        return change(inner) if isinstance(inner, Mapping) else inner
+
+    copied = dict(schema)
+    for keyword, value in schema.items():
+        if keyword in _NAMED and isinstance(value, Mapping):
+            copied[keyword] = {name: changed(inner) for name, inner in value.items()}
+        elif keyword in _LISTED and isinstance(value, list):
+            copied[keyword] = [changed(inner) for inner in value]
+        elif keyword in _SINGLE:
+            copied[keyword] = changed(value)
+    return copied
+
+
+def subschemas(schema: Schema) -> list[Schema]:
+    """List the schemas directly inside a schema, but for ``true`` and ``false``."""
+    found: list[Schema] = []
+    map_subschemas(schema, found.append)
+    return found
+
+
+def walk(schema: Schema) -> Iterator[Schema]:
+    """Yield a schema and all schemas inside it, without following references."""
+    yield schema
+    for inner in subschemas(schema):
+        yield from walk(inner)
+
+
+def resolve(root: Schema, reference: object) -> Any:
+    """Return what a reference by JSON Pointer leads to, such as ``#/$defs/word``; ``None`` for any other reference."""
+    if reference == "#":
+        return root
+    if not isinstance(reference, str) or not reference.startswith("#/"):
+        return None
+    found: Any = root
+    for step in unquote(reference[2:]).split("/"):
+        if not isinstance(found, Mapping):
+            return None
+        found = found.get(step.replace("~1", "/").replace("~0", "~"))
+    return found
+
+
+def types_of(schema: Any, root: Schema, _open: tuple[object, ...] = ()) -> frozenset[str]:
+    """Name the types that a schema allows, as its type, its choices or its alternatives say; all if they do not."""
+    if not isinstance(schema, Mapping):
+        return TYPES
+    if "$ref" in schema:
+        reference = schema["$ref"]
+        if reference in _open:  # adds nothing to what this same definition allows anyway
+            return frozenset()
+        return types_of(resolve(root, reference), root, (*_open, reference))
+    if "enum" in schema:
+        return frozenset(map(type_name, schema["enum"]))
+    if "const" in schema:
+        return frozenset({type_name(schema["const"])})
+    if "type" in schema:
+        named = schema["type"]
+        return frozenset([named] if isinstance(named, str) else named)
+    alternatives = schema.get("anyOf") or schema.get("oneOf")
+    if not alternatives:
+        return TYPES
+    return frozenset().union(*(types_of(inner, root, _open) for inner in alternatives))
+
+
+def type_name(value: object) -> str:
+    """Name the JSON type of a plain value."""
+    return _TYPE_NAMES.get(type(value), "object")
+
+
+def has_references(schema: Schema) -> bool:
+    """Return whether a schema has a ``$ref`` anywhere inside."""
+    return any("$ref" in inner for inner in walk(schema))
+
+
+def replace_references(schema: Schema, address: str) -> dict[str, Any]:
+    """Copy a schema that will be part of a larger document, so that its references start at its place there.
+
+    :param address: The place, such as ``#/components/schemas/article``.
+    """
+    moved = map_subschemas(schema, lambda inner: replace_references(inner, address))
+    reference = schema.get("$ref")
+    if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")):
+        moved["$ref"] = address + reference[1:]
+    return moved
+
+
+def can_be_wrapped(schema: Schema) -> bool:
+    """Return whether `wrap_schema` would keep every reference in a schema leading to the same place."""
+    return all(
+        "$id" not in inner and str(inner.get("$ref", _DEFINITIONS[0])).startswith(_DEFINITIONS)
+        for inner in walk(schema)
+    )
+
+
+def wrap_schema(schema: Schema) -> dict[str, Any]:
+    """Describe an object that has a value of this schema as its member ``result``; definitions stay at the root."""
+    outer = {name: schema[name] for name in ("$schema", "$defs", "definitions") if name in schema}
+    inner = {name: value for name, value in schema.items() if name not in outer}
+    return {"type": "object", "properties": {"result": inner}, "required": ["result"], **outer}
+
+
+def inline_references(schema: Schema) -> dict[str, Any]:
+    """Copy a schema with definitions in the place of references to them, because many clients misread ``$ref``.
+
+    The definitions stay where they are. A schema that is recursive, that has a ``$id`` inside, or that would become
+    too large is copied as it is.
+    """
+    definitions = schema.get("$defs")
+    if not isinstance(definitions, Mapping) or any("$id" in inner for inner in walk(schema)):
+        return dict(schema)
+    try:
+        return {**_Inliner(definitions).inline({**schema, "$defs": None}), "$defs": definitions}
+    except _CannotInline:
+        return dict(schema)
+
+
+class _CannotInline(Exception):
+    """A definition contains itself, or there are too many schemas."""
+
+
+class _Inliner:
+    def __init__(self, definitions: Mapping[str, Any]) -> None:
+        self._definitions = definitions
+        self._open: list[str] = []
+        self._left = MAX_INLINED
+
+    def inline(self, schema: Schema) -> dict[str, Any]:
+        self._left -= 1
+        if self._left < 0:
+            raise _CannotInline
+        name = str(schema.get("$ref")).removeprefix(_DEFINITIONS[0])
+        definition = self._definitions.get(name) if "$ref" in schema else None
+        # Rules beside a reference apply too; merged into one schema, one of two rules of the same name would be lost.
+        if not isinstance(definition, Mapping) or not set(schema) <= {"$ref", *ANNOTATIONS}:
+            return map_subschemas(schema, self.inline)
+        if name in self._open:
+            raise _CannotInline
+        self._open.append(name)
+        inlined = self.inline(definition)
+        self._open.pop()
+        inlined.pop("$anchor", None)  # an anchor may be defined only once
+        return {**inlined, **{keyword: value for keyword, value in schema.items() if keyword != "$ref"}}

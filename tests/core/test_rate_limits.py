@@ -1,0 +1,146 @@
+"""Rate limits: so many calls per caller and per tool, counted in one place by all workers."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from flask_limiter import Limiter
+
+from flask_jsonrpc_mcp import McpBlueprint, current_call, mcp_tool
+from tests.apps.limited_app import create_app, limiter, rpc
+from tests.conftest import Site, asking, basic, make_app
+from tests.support.answering import EVERYTHING, Respondent, accept
+from tests.support.mcp_messages import ModernClient, client_of, result
+from tests.support.servers import Server, free_port, gunicorn, need
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    site = Site(rpc, create_app(RATELIMIT_STORAGE_URI="memory://"))
+    yield site
+    limiter.reset()
+
+
+def test_a_tool_has_a_limit_per_caller(site: Site) -> None:
+    statuses = [site.invoke("rare", {}, headers=basic("writer")).status_code for _ in range(7)]
+    assert statuses == [200] * 6 + [429]
+    assert site.invoke("rare", {}, headers=basic("reader")).status_code == 200
+    assert site.invoke("common", {}, headers=basic("writer")).status_code == 200
+
+
+def test_a_caller_has_a_limit_over_all_tools(site: Site) -> None:
+    statuses = [site.invoke("common", {}, headers=basic("writer")).status_code for _ in range(21)]
+    assert statuses == [200] * 20 + [429]
+    assert site.invoke("absent", {}, headers=basic("writer")).status_code == 429
+    assert site.invoke("common", {}).status_code == 200
+
+
+def test_a_refusal_says_when_to_try_again(site: Site) -> None:
+    for _ in range(6):
+        site.invoke("rare", {})
+    rest, rpc_reply = site.invoke("rare", {}), site.rpc_post(asking("rare"))
+    for response in (rest, rpc_reply):
+        assert response.status_code == 429
+        assert 0 < int(response.headers["Retry-After"]) <= 3600
+        assert response.headers["Cache-Control"] == "no-store"
+    assert rest.get_json()["error"]["code"] == "rate_limited"
+    assert rpc_reply.get_json()["error"]["code"] == -32005
+    for version in ("2026-07-28", "2025-11-25"):
+        result = client_of(version, site.client).call("rare").get_json()["result"]
+        assert result["isError"] is True
+        assert result["content"][0]["text"].startswith("Too many calls; try again in ")
+
+
+def test_each_call_of_a_batch_counts(site: Site) -> None:
+    replies = site.rpc_post([asking("rare", id=number) for number in range(8)]).get_json()
+    assert Counter("result" in reply for reply in replies) == {True: 6, False: 2}
+
+
+def test_reading_a_list_does_not_count(site: Site) -> None:
+    assert {site.list_tools().status_code for _ in range(30)} == {200}
+
+
+def test_a_limit_needs_a_limiter() -> None:
+    with pytest.raises(ValueError, match=r"pass McpBlueprint\(limiter=\.\.\.\) a Flask-Limiter object"):
+        McpBlueprint(rate_limit="5/minute")
+    with pytest.raises(ValueError, match="a rate limit needs a limiter"):
+        McpBlueprint().add_method("f", lambda: 1, rate_limit="5/minute")
+    with pytest.raises(ValueError, match="often"):
+        McpBlueprint(limiter=limiter).add_method("f", lambda: 1, rate_limit="often")
+
+
+def test_counts_that_cannot_be_reached_are_an_error_unless_the_app_says_otherwise() -> None:
+    nowhere = f"redis://127.0.0.1:{free_port()}"
+    site = Site(rpc, create_app(RATELIMIT_STORAGE_URI=nowhere))
+    assert site.invoke("common", {}).status_code == 500
+    site.app.config["RATELIMIT_SWALLOW_ERRORS"] = True
+    assert site.invoke("common", {}).status_code == 200
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[str]:
+    port = free_port()
+    options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(tmp_path)]
+    process = subprocess.Popen([need("redis-server"), *options], stdout=subprocess.DEVNULL)
+    server = Server(process, port, tmp_path / "redis.log")
+    try:
+        server.wait_until_ready()
+        yield f"redis://127.0.0.1:{port}"
+    finally:
+        server.stop()
+
+
+def test_two_workers_share_one_limit_in_redis(redis: str, tmp_path: Path) -> None:
+    env = {**os.environ, "LIMITED_RATELIMIT_STORAGE_URI": redis}
+    with gunicorn("tests.apps.limited_app:create_app()", tmp_path, env=env) as server, ThreadPoolExecutor(8) as pool:
+        replies = list(pool.map(lambda _: server.invoke("rare", {}, basic("writer")).status, range(16)))
+    assert Counter(replies) == {200: 6, 429: 10}
+
+
+def test_counts_of_blueprints_and_of_methods_are_kept_apart(site: Site) -> None:
+    for _ in range(20):
+        site.invoke("common", {})
+    other = McpBlueprint("other", url_prefix="/other", limiter=limiter, rate_limit="20/hour")
+    other.add_method("caller", mcp_tool(lambda: 1), rate_limit="20/hour")
+    site.app = create_app(RATELIMIT_STORAGE_URI="memory://")
+    site.app.register_blueprint(other)
+    body = {"name": "caller", "arguments": {}}
+    statuses = [site.app.test_client().post("/other/mcp/tools/invoke", json=body).status_code for _ in range(20)]
+    assert statuses == [200] * 20
+
+
+def test_unknown_tools_count_on_mcp_too(site: Site) -> None:
+    client = client_of("2026-07-28", site.client, headers=basic("writer"))
+    for _ in range(20):
+        client.call("absent")
+    assert client.call("absent").get_json()["result"]["isError"] is True
+
+
+@pytest.mark.parametrize("confirm", [None, "Really?"])
+def test_a_call_that_asks_counts_once(confirm: str | None) -> None:
+    """However often it runs again with an answer: limited to one call, it could else never end."""
+    limiter = Limiter(lambda: "anyone", storage_uri="memory://")
+    rpc = McpBlueprint(limiter=limiter)
+
+    @rpc.method("ask", rate_limit="1/hour")
+    @mcp_tool(confirm=confirm)
+    def ask() -> str:
+        names = [current_call.elicit(text, {"name": str}).content["name"] for text in ("First?", "Last?")]
+        return " ".join(names)
+
+    app = make_app(rpc, SECRET_KEY="key")
+    limiter.init_app(app)
+    client = Respondent(
+        ModernClient(app.test_client(), capabilities=EVERYTHING),
+        [*([accept()] if confirm else []), accept(name="Ada"), accept(name="Lovelace")],
+    )
+    assert client.call("ask") == "Ada Lovelace"
+    again = ModernClient(app.test_client(), capabilities=EVERYTHING).call("ask")
+    if confirm is None:
+        assert "Too many calls" in result(again)["content"][0]["text"]

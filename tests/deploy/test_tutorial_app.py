@@ -1,0 +1,93 @@
+"""The tutorial's app, typed from its page, with clients that ask for progress with every call, under five servers.
+
+It keeps a plain ``sqlite3`` connection in ``g``, which only the thread that opened it may use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from selenium.webdriver import Chrome
+from selenium.webdriver.common.by import By
+
+from tests.deploy.test_clients import MODERN, McpClient
+from tests.support.browser import Explorer, chromium
+from tests.support.documents import read_blocks
+from tests.support.servers import FLASK_RUN, GEVENT, GRANIAN, GTHREAD, ROOT, WAITRESS, Server, serving
+
+TOKEN = "token-of-ada"
+"""As the page has it."""
+
+FASTMCP = McpClient("fastmcp", "fastmcp_client.py", "auto", MODERN)
+PYTHON = McpClient("mcp2", "python_sdk_2.py", "auto", MODERN, progress=True)
+
+
+@pytest.fixture(scope="module", params=[FLASK_RUN, GTHREAD, GEVENT, WAITRESS, GRANIAN])
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server of the finished app: the last that the page calls ``app.py``."""
+    folder = tmp_path_factory.mktemp("bookshelf")
+    *_, finished = (block for block in read_blocks(ROOT / "docs/tutorial.md") if block.file == "app.py")
+    (folder / "app.py").write_text(finished.text + "\n", encoding="utf-8")
+    with serving(request.param, "app:app", folder) as running:
+        yield running
+
+
+@pytest.fixture
+def shelf(server: Server) -> Iterator[Server]:
+    """The server, in whose log a test may leave no traceback."""
+    before = len(server.log.read_text())
+    yield server
+    assert "Traceback" not in server.log.read_text()[before:]
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+    with chromium(tmp_path_factory.mktemp("chromium")) as running:
+        yield running
+
+
+@pytest.mark.parametrize("client", [pytest.param(FASTMCP, id="fastmcp"), pytest.param(PYTHON, id="python-sdk-2")])
+def test_a_client_adds_books_and_reads_them_back(shelf: Server, client: McpClient) -> None:
+    def book(title: str, stars: int | None) -> dict[str, Any]:
+        return {"title": title, "author": client.script, "stars": stars}
+
+    seen = client.visit(
+        shelf,
+        ("books.add", book("Kindred", 5)),
+        ("books.add", book("Dawn", None)),
+        ("books.list", {"author": client.script}),
+        authorization=f"Bearer {TOKEN}",
+    )
+    assert [result.get("isError") for result in seen["results"]] == [False] * 3, seen["results"]
+    kindred, dawn, listed = (result["structuredContent"] for result in seen["results"])
+    assert kindred == {"id": kindred["id"], **book("Kindred", 5)}
+    assert dawn == {"id": kindred["id"] + 1, **book("Dawn", None)}
+    assert listed == [dawn, kindred]
+
+
+def test_the_explorer_adds_a_book_and_lists_it(shelf: Server, driver: Chrome) -> None:
+    page = Explorer(driver, shelf.url)
+    page.open()
+    page.press("Sign in", ".bar")
+    page.driver.find_element(By.XPATH, "//dialog//label[contains(., 'Token')]").click()
+    page.fill("Token", TOKEN)
+    page.press("Sign in", "dialog")
+    page.press_link("Add a book")
+    page.fill("title", "Kindred")
+    page.fill("author", "the explorer")
+    page.fill("stars", "5")
+    added = run(page)
+    assert added == {"id": added["id"], "title": "Kindred", "author": "the explorer", "stars": 5}
+    page.press_link("List books")
+    page.fill("author", "the explorer")
+    assert run(page) == [added]
+
+
+def run(page: Explorer) -> Any:
+    """Run the tool that is shown, and return its result; a failure is not waited out."""
+    page.press("Run")
+    status = page.wait_for(".outcome h3.status")
+    assert "good" in str(status.get_attribute("class")).split(), page.texts(".outcome")
+    return page.result()

@@ -1,0 +1,150 @@
+"""The explorer as it is served: one page under a strict policy, open to everyone. What it does: test_explorer_page."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from base64 import b64encode
+from hashlib import sha256
+from typing import Any
+
+import pytest
+from flask_httpauth import HTTPDigestAuth, HTTPTokenAuth, MultiAuth
+from werkzeug.test import TestResponse
+
+from flask_jsonrpc_mcp import McpBlueprint
+from tests.conftest import Site, basic, make_app, make_auth, make_token_auth
+
+PATH = "/mcp/explorer"
+
+
+@pytest.fixture
+def page(site: Site) -> TestResponse:
+    return site.client.get(PATH)
+
+
+def facts(page: TestResponse) -> Any:
+    """What the page knows of the app."""
+    [found] = re.findall(r'data-site="([^"]*)"', page.text)
+    return json.loads(html.unescape(found))
+
+
+def policy(page: TestResponse) -> dict[str, str]:
+    directives = page.headers["Content-Security-Policy"].split("; ")
+    return {name: rest for name, _, rest in (directive.partition(" ") for directive in directives)}
+
+
+def test_it_is_one_page_of_less_than_100_kilobytes(page: TestResponse) -> None:
+    assert (page.status_code, page.content_type) == (200, "text/html; charset=utf-8")
+    assert len(page.data) < 100_000
+
+
+def test_it_loads_nothing(page: TestResponse) -> None:
+    assert re.findall(r"""(?:src|href|url)\s*[=(]\s*["']?https?:""", page.text) == []
+    assert re.findall(r"<(?:script|link|img|iframe)[^>]*(?:src|href)=(?!\"data:)", page.text) == []
+
+
+def test_nothing_runs_in_it_but_its_own_script(page: TestResponse) -> None:
+    [style] = re.findall(r"<style>(.*?)</style>", page.text, re.DOTALL)
+    [script] = re.findall(r"<script>(.*?)</script>", page.text, re.DOTALL)
+
+    def allowed(text: str) -> str:
+        return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+    assert policy(page) == {
+        "default-src": "'none'",
+        "script-src": allowed(script),
+        "style-src": allowed(style),
+        "connect-src": "'self'",
+        "img-src": "data:",
+        "media-src": "data:",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+        "frame-ancestors": "'none'",
+        "require-trusted-types-for": "'script'",
+        "trusted-types": "'none'",
+    }
+
+
+def test_it_has_the_headers_of_our_routes(page: TestResponse) -> None:
+    assert page.headers["X-Content-Type-Options"] == "nosniff"
+    assert page.headers["Referrer-Policy"] == "no-referrer"
+    assert page.headers["Cross-Origin-Opener-Policy"] == "same-origin"
+    assert page.headers["Cache-Control"] == "public, no-cache"
+
+
+def test_a_browser_that_has_it_need_not_load_it_again(site: Site, page: TestResponse) -> None:
+    again = site.client.get(PATH, headers={"If-None-Match": page.headers["ETag"]})
+    assert (again.status_code, again.data) == (304, b"")
+
+
+def test_it_knows_where_everything_is(page: TestResponse) -> None:
+    assert facts(page) == {
+        "urls": {
+            "mcp": "/mcp",
+            "jsonrpc": "/jsonrpc",
+            "list": "/mcp/tools/list",
+            "describe": "/mcp/tools/describe",
+            "invoke": "/mcp/tools/invoke",
+        },
+        "signIn": [],
+    }
+
+
+def test_it_knows_where_a_prefix_with_variables_has_put_everything() -> None:
+    app = make_app(McpBlueprint(url_prefix="/<team>"))
+    page = app.test_client().get("/red/mcp/explorer", base_url="http://localhost/under")
+    assert facts(page)["urls"]["invoke"] == "/under/red/mcp/tools/invoke"
+
+
+def test_a_prefix_cannot_break_out_of_the_page() -> None:
+    app = make_app(McpBlueprint(url_prefix="/<team>"))
+    page = app.test_client().get('/"><script>alert(1)<!--/mcp/explorer')
+    assert "<script>alert" not in page.text
+    assert facts(page)["urls"]["mcp"].endswith("/mcp")
+
+
+def test_it_knows_how_to_sign_in() -> None:
+    auth = MultiAuth(make_auth(), make_token_auth(), HTTPTokenAuth(header="X-Key"), HTTPDigestAuth())
+    page = Site(McpBlueprint(auth=auth)).client.get(PATH)
+    assert facts(page)["signIn"] == [
+        {"kind": "password", "scheme": "Basic", "header": "Authorization"},
+        {"kind": "token", "scheme": "Bearer", "header": "Authorization"},
+        {"kind": "token", "scheme": "Bearer", "header": "X-Key"},
+        {"kind": "other", "scheme": "Digest", "header": "Authorization"},
+    ]
+
+
+def test_it_is_open_where_everything_else_is_closed() -> None:
+    """It is where people sign in, and it is the same for everyone."""
+    site = Site(McpBlueprint(auth=make_auth(), require_auth=True))
+    anonymous = site.client.get(PATH)
+    assert anonymous.status_code == 200
+    assert site.client.get(PATH, headers=basic("reader", "wrong")).data == anonymous.data
+
+
+def test_it_is_not_for_a_host_that_is_not_ours(site: Site) -> None:
+    response = site.client.get(PATH, base_url="http://rebound.example")
+    assert (response.status_code, response.get_json()["error"]["code"]) == (403, "forbidden")
+
+
+@pytest.mark.parametrize("options", [{}, {"auth": make_auth(), "require_auth": True}], ids=["open", "closed"])
+def test_it_can_be_turned_off(options: dict[str, Any]) -> None:
+    """The path is then as unknown as any other."""
+    site = Site(McpBlueprint(explorer=False, **options))
+    off, unknown = site.client.get(PATH), site.client.get("/mcp/unknown")
+    assert (off.status_code, off.data) == (unknown.status_code, unknown.data)
+    [server] = site.client.get("/.well-known/mcp.json").get_json()["servers"]
+    assert "explorer" not in server["endpoints"]
+
+
+def test_other_verbs_are_405(site: Site) -> None:
+    response = site.client.post(PATH)
+    assert (response.status_code, response.headers["Allow"]) == (405, "GET, HEAD, OPTIONS")
+
+
+def test_describe_tells_the_permissions_of_a_tool(guarded_site: Site) -> None:
+    described = guarded_site.describe("administer", headers=basic("admin")).get_json()
+    assert described["access"] == ["administer", "write"]
+    assert "access" not in guarded_site.describe("public").get_json()

@@ -1,0 +1,715 @@
+"""The explorer in a real browser: what people see, fill in and get."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from selenium.webdriver import Chrome
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from tests.apps.explorer_app import BEYOND_JAVASCRIPT
+from tests.support.browser import PHONE, Explorer, chromium
+from tests.support.servers import ROOT, Server, gunicorn, need, need_made
+
+AXE = ROOT / "tests/explorer/node_modules/axe-core/axe.min.js"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    # One worker, because tests tell a running job in its memory to go on.
+    folder = tmp_path_factory.mktemp("agency")
+    with gunicorn("tests.apps.explorer_app:create_app()", folder, "--workers", "1") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+    with chromium(tmp_path_factory.mktemp("chromium")) as running:
+        yield running
+
+
+@pytest.fixture
+def page(server: Server, driver: Chrome) -> Iterator[Explorer]:
+    """The explorer of the agency. Whatever a test does with it, the browser must find no fault in the page."""
+    page = Explorer(driver, server.url)
+    page.complaints()
+    yield page
+    assert page.complaints() == []
+
+
+@pytest.fixture(scope="module")
+def garden(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The sample site, as ``make serve`` runs it."""
+    folder = tmp_path_factory.mktemp("garden")
+    env = {"DATABASE_URL": f"sqlite:///{folder / 'site.sqlite3'}", "SECRET_KEY": "key", "SITE_ENV": "development"}
+    with gunicorn("wsgi:app", folder, "--config", "gunicorn.conf.py", env=env) as running:
+        yield running
+
+
+def test_the_first_minutes_of_a_newcomer(garden: Server, driver: Chrome) -> None:
+    page = Explorer(driver, garden.url)
+    page.open()
+    page.wait_for("h1", "elm-street-garden")
+    page.sign_in("editor", "editor")
+    page.press_link("Create an article")
+    page.fill("title", "Hello from the explorer")
+    page.fill("body", "It has *a form*.")
+    page.press("Run")
+    assert page.result()["author"] == "editor"
+    again = json.loads(shell(page.snippet("curl"), answering="editor\n"))
+    page.press_link("List articles")
+    page.fill("limit", "2")
+    page.press("Run")
+    titles = [(article["title"], article["author"]) for article in page.result()["items"]]
+    assert titles == [("Hello from the explorer", "editor")] * 2
+    assert again["result"]["body"] == "It has *a form*."
+    assert page.complaints() == []
+
+
+# What there is
+
+
+def test_it_lists_every_page_of_tools_by_namespace(page: Explorer) -> None:
+    page.open()
+    assert page.texts("nav .kind:first-child h3") == ["asks", "jobs", "shows", "trips"]
+    trips = page.texts("nav .kind:first-child .group:last-child .title")
+    assert trips == ["Book a trip", "trips.echo", "trips.unsaid", "trips.route"]
+
+
+def test_kinds_that_a_server_has_not_are_not_shown(page: Explorer) -> None:
+    page.open()
+    assert page.texts("nav h2") == ["Tools", "Prompts", "Resources", "Resource templates"]
+    many = Explorer(page.driver, f"{page.url}/many")
+    many.open()
+    assert many.texts("nav h2") == ["Tools"]
+
+
+def test_the_list_can_be_searched_by_name_title_and_description(page: Explorer) -> None:
+    page.open()
+    page.fill_search("FOUR trip")
+    assert page.texts("nav .title") == ["Book a trip"]
+    assert page.texts("#found") == ["1 of 15"]
+    page.fill_search("no such thing")
+    assert page.texts("nav .title") == []
+    assert page.texts("#found") == ["Nothing found"]
+
+
+def test_a_thousand_tools_are_listed_and_found(page: Explorer) -> None:
+    many = Explorer(page.driver, f"{page.url}/many")
+    many.open()
+    many.wait_for(".counts", "1,000 tools")
+    assert len(many.driver.find_elements(By.CSS_SELECTOR, "nav li")) == 1000
+    many.fill_search("book777")
+    many.press_link("shelf17.book777")
+    many.wait_for("h1", "shelf17.book777")
+
+
+def test_a_tool_has_an_address_of_its_own(page: Explorer) -> None:
+    page.open("#/tools/trips.book")
+    page.wait_for("h1", "Book a trip")
+    assert page.driver.title == "Book a trip – agency"
+    page.press_link("trips.echo")
+    page.wait_for("h1", "trips.echo")
+    page.driver.back()
+    page.wait_for("h1", "Book a trip")
+    assert page.texts("nav [aria-current] .title") == ["Book a trip"]
+
+
+def test_what_is_not_there_may_need_a_sign_in(page: Explorer) -> None:
+    page.open("#/tools/trips.cancel")
+    page.wait_for("main", "does not exist, or you have to sign in to see it")
+    page.sign_in("admin", "admin")
+    page.wait_for("h1", "Cancel a trip")
+
+
+def test_an_address_that_is_none_is_told(page: Explorer) -> None:
+    page.open("#/tools/%E0%A4%A")
+    page.wait_for("h1", "Not here")
+
+
+def test_hints_and_permissions_are_shown(page: Explorer) -> None:
+    page.open()
+    page.sign_in("admin", "admin")
+    page.press_link("Cancel a trip")
+    page.wait_for(".facts", "administer")
+    assert page.texts(".facts code") == ["administer", "write"]
+    assert page.texts(".badge") == ["Destructive", "Idempotent"]
+
+
+def test_schemas_are_shown_as_tables_and_as_they_are(page: Explorer) -> None:
+    page.open("#/tools/trips.book")
+    rows = page.texts(".schemas section:first-child tbody tr")
+    assert [row.split() for row in rows if row.startswith("age")] == [["age", "required", "integer", "0", "to", "130"]]
+    assert [row.split()[0] for row in rows][:5] == ["period", "start", "end", "guests", "name"]
+    page.press_summary("JSON Schema")
+    assert json.loads(page.wait_for(".schemas pre").text)["required"] == ["period", "guests"]
+
+
+# Filling in and running
+
+
+def test_a_nested_form_sends_what_is_filled_in_and_nothing_else(page: Explorer) -> None:
+    page.open("#/tools/trips.book")
+    set_value(page, "start", "2026-04-05")
+    page.press("Add item", "fieldset:has(> legend .name)")
+    page.fill("name", "Ada")
+    page.fill("age", "36")
+    page.fill("board", "half")
+    page.driver.find_element(By.XPATH, "//label[contains(., 'hills')]").click()
+    page.press("Run")
+    booked = page.result()
+    assert booked["period"] == {"start": "2026-04-05", "end": None}
+    assert booked["guests"] == [{"name": "Ada", "age": 36, "vegetarian": False}]
+    sent = body_of(page.snippet("JSON-RPC"))["params"]
+    assert sent == {
+        "period": {"start": "2026-04-05"},
+        "guests": [{"name": "Ada", "age": 36}],
+        "board": "half",
+        "tags": ["hills"],
+    }
+
+
+def test_a_list_that_is_too_short_is_told_at_the_list(page: Explorer) -> None:
+    page.open("#/tools/trips.book")
+    set_value(page, "start", "2026-04-05")
+    page.press("Run")
+    page.wait_for(".field.wrong > .error", "must have at least 1 items")
+    page.wait_until("document.activeElement.ariaLabel === 'Add item to guests'")
+
+
+def test_rows_can_be_removed_and_null_is_sent_where_it_is_ticked(page: Explorer) -> None:
+    page.open("#/tools/trips.book")
+    for name in ("Ada", "Bob"):
+        page.press("Add item")
+        page.type(name)
+    page.press("Remove")
+    page.driver.find_element(By.CSS_SELECTOR, "[aria-label='budget: send null']").click()
+    sent = body_of(page.snippet("JSON-RPC"))["params"]
+    assert sent == {"period": {}, "guests": [{"name": "Bob"}], "budget": None}
+
+
+def test_a_date_and_time_is_sent_as_the_same_moment_in_utc(page: Explorer) -> None:
+    page.command("Emulation.setTimezoneOverride", timezoneId="America/New_York")
+    try:
+        page.open("#/tools/trips.book")
+        set_value(page, "pickup", "2026-01-31T20:30")
+        assert body_of(page.snippet("JSON-RPC"))["params"]["pickup"] == "2026-02-01T01:30:00Z"
+    finally:
+        page.command("Emulation.setTimezoneOverride", timezoneId="")
+
+
+def test_references_alternatives_and_anything_else_can_be_filled_in(page: Explorer) -> None:
+    """A place has parts that are places; a contact is a text or an object; anything at all is JSON."""
+    page.open("#/tools/trips.echo")
+    page.fill("name", "Garden")
+    page.press("Add item")
+    page.type("Bed")
+    select(page, "contact: kind of value", "Phone")
+    page.fill("number", "12")
+    page.fill("anything", '[1, {"two": null}]')
+    page.fill_last("number", "555")
+    page.press("Run")
+    assert page.result() == {
+        "place": {"name": "Garden", "parts": [{"name": "Bed"}]},
+        "number": 12,
+        "contact": {"number": "555"},
+        "anything": [1, {"two": None}],
+    }
+
+
+def test_every_digit_of_a_number_is_kept(page: Explorer) -> None:
+    """JavaScript's own numbers would be off by one."""
+    page.open("#/tools/trips.echo")
+    page.fill("name", "Garden")
+    page.fill("number", str(BEYOND_JAVASCRIPT))
+    page.press("Run")
+    assert page.result()["number"] == BEYOND_JAVASCRIPT
+
+
+def test_what_is_wrong_is_told_at_its_field(page: Explorer) -> None:
+    page.open("#/tools/trips.book")
+    page.press("Add item")
+    page.type("Ada")
+    page.fill("age", "200")
+    page.press("Run")
+    page.wait_for(".outcome .status.bad")
+    assert page.texts(".field.wrong:not(:has(.wrong)) > .error") == ["is required", "must be at most 130"]
+    assert page.driver.switch_to.active_element == page.control("start")
+    assert page.control("age").get_attribute("aria-invalid") == "true"
+    set_value(page, "start", "2026-04-05")
+    page.fill("age", "36")
+    page.press("Run")
+    assert page.result()["guests"] == [{"name": "Ada", "age": 36, "vegetarian": False}]
+    assert page.texts(".error") == []
+
+
+def test_arguments_can_be_written_as_json(page: Explorer) -> None:
+    page.open("#/tools/trips.echo")
+    page.fill("name", "Garden")
+    page.press("Edit as JSON")
+    area = page.wait_for("textarea.whole")
+    assert json.loads(area.get_attribute("value") or "") == {"place": {"name": "Garden"}}
+    area.clear()
+    area.send_keys('{"place": {"name": "Shed"')
+    page.press("Run")
+    page.wait_for(".form .error", "This is not JSON")
+    area.send_keys("}}")
+    page.press("Run")
+    assert page.result() == {"place": {"name": "Shed"}}
+    page.press("Edit as a form")
+    assert page.control("name").get_attribute("value") == "Shed"
+
+
+def test_json_that_the_form_has_no_place_for_stays_json(page: Explorer) -> None:
+    page.open("#/tools/trips.echo")
+    page.press("Edit as JSON")
+    area = page.wait_for("textarea.whole")
+    area.clear()
+    area.send_keys('{"plaec": 1}')
+    page.press("Edit as a form")
+    page.wait_for(".form .error", "The form has no place for some of this")
+    assert area.get_attribute("value") == '{"plaec": 1}'
+
+
+def test_a_tool_that_may_destroy_is_run_after_a_question(page: Explorer) -> None:
+    """By MCP's default: unless it says that it only reads, or that it destroys nothing."""
+    page.open("#/tools/trips.unsaid")
+    page.press("Run")
+    page.wait_for("dialog", "Run trips.unsaid?")
+    page.type(Keys.ESCAPE)
+    page.wait_until("!document.querySelector('dialog')")
+    assert page.texts(".outcome") == []
+    page.press("Run")
+    page.press("Run it", "dialog")
+    page.wait_for(".outcome .status.good")
+
+
+def test_every_kind_of_content_is_shown(page: Explorer) -> None:
+    page.open("#/tools/shows.everything")
+    page.press("Run")
+    assert page.result()["id"] == BEYOND_JAVASCRIPT
+    page.press("Content", ".outcome")
+    page.wait_until("document.querySelector('.blocks img').naturalWidth === 1")
+    page.wait_until("document.querySelector('.blocks audio').duration > 0")
+    links = [link.get_attribute("href") for link in page.driver.find_elements(By.CSS_SELECTOR, ".blocks a")]
+    assert links == ["https://site.example/report.pdf", f"{page.url}/mcp/explorer#/resources/javascript%3Aalert(1)"]
+
+
+def test_nothing_from_the_server_is_taken_for_html(page: Explorer) -> None:
+    page.open("#/tools/hostile")
+    page.press("Run")
+    page.wait_for(".outcome .status.good")
+    page.press_link("Every kind of content")
+    page.press("Run")
+    page.wait_for(".outcome .status.good")
+    page.press_link("shows.failure")
+    page.press("Run")
+    page.wait_for(".failure", "The <i>agency</i> is closed")
+    assert "broken" not in page.driver.title
+    assert page.driver.find_elements(By.CSS_SELECTOR, "main img, main b, main i, main script") == []
+
+
+def test_an_argument_that_travels_in_a_header_does(page: Explorer) -> None:
+    page.open("#/tools/trips.route")
+    page.fill("region", "Zürich")
+    page.press("Run")
+    assert page.result() == ["Zürich", 1]
+    assert "Mcp-Param-Region: =?base64?WsO8cmljaA==?=" in page.snippet("MCP")
+
+
+def test_a_server_that_does_not_answer_is_told(page: Explorer) -> None:
+    page.open("#/tools/shows.everything")
+    page.command("Network.enable")
+    page.command("Network.emulateNetworkConditions", offline=True, latency=0, downloadThroughput=0, uploadThroughput=0)
+    try:
+        page.press("Run")
+        page.wait_for(".failure", "The server did not answer")
+    finally:
+        page.command(
+            "Network.emulateNetworkConditions", offline=False, latency=0, downloadThroughput=-1, uploadThroughput=-1
+        )
+
+
+# On the way
+
+
+def test_progress_is_shown_while_a_tool_runs(page: Explorer, server: Server) -> None:
+    page.open("#/tools/jobs.pack")
+    page.fill("suitcase", "blue")
+    page.press("Run")
+    page.wait_for(".progress .status", "3 of 4")
+    assert page.driver.execute_script("return document.querySelector('progress').value") == 3
+    assert page.texts(".messages li") == ["Shirts", "info: The suitcase is small", "Shoes <b>and</b> socks"]
+    tell(server, "jobs.go_on", "blue")
+    page.wait_for(".outcome .status.good")
+    assert page.texts(".outcome pre") == ["packed"]
+
+
+def test_a_running_tool_can_be_cancelled(page: Explorer, server: Server) -> None:
+    page.open("#/tools/jobs.pack")
+    page.fill("suitcase", "red")
+    page.press("Run")
+    page.wait_for(".progress .status", "3 of 4")
+    page.tab_to("Cancel")
+    page.type(Keys.ENTER)
+    page.wait_for(".outcome .status", "Cancelled after")
+    page.wait_until("document.activeElement.innerText === 'Run'")
+    assert tell(server, "jobs.was_cancelled", "red") is True
+
+
+def test_a_tool_that_asks_back_is_answered_in_a_form(page: Explorer) -> None:
+    page.open("#/tools/asks.seat")
+    page.press("Run")
+    page.wait_for(".question", "Where do you want to sit?")
+    page.fill("row", "7")
+    page.fill("seat", "aisle")
+    page.press("Send", ".question")
+    page.wait_until("document.activeElement.className === 'status good'")
+    assert page.result() == {"action": "accept", "content": {"row": 7, "seat": "aisle"}}
+
+
+def test_a_question_can_be_declined_or_left_alone(page: Explorer) -> None:
+    page.open("#/tools/asks.seat")
+    page.press("Run")
+    page.press("Decline", ".question")
+    assert page.result() == {"action": "decline", "content": None}
+    for place in (".question", ".try"):
+        page.press("Run")
+        page.wait_for(".question")
+        page.press("Cancel", place)
+        page.wait_for(".outcome .status", "Cancelled")
+
+
+def test_a_tool_that_wants_a_page_opened_shows_where(page: Explorer) -> None:
+    page.open("#/tools/asks.page")
+    page.press("Run")
+    page.wait_for(".question strong", "pay.example")
+    assert page.wait_for(".question a").get_attribute("href") == "https://pay.example/now"
+    page.press("Done, go on", ".question")
+    page.wait_for(".outcome pre", "accept")
+
+
+def test_a_tool_that_wants_to_be_confirmed_is(page: Explorer) -> None:
+    page.open("#/tools/asks.first")
+    page.fill("place", "Rome")
+    page.press("Run")
+    page.wait_for(".question", "Really go to Rome?")
+    page.press("Accept", ".question")
+    page.wait_for(".outcome pre", "gone to Rome")
+
+
+# Prompts and resources
+
+
+def test_a_prompt_is_filled_in_and_shown(page: Explorer) -> None:
+    page.open("#/prompts/letters.thank")
+    page.fill("name", "Ad")
+    page.wait_until("[...document.querySelectorAll('datalist option')].map(e => e.value).join() === 'Ada,Adele'")
+    page.fill("name", "Ada")
+    page.press("Get")
+    page.wait_for(".outcome .status.good")
+    assert page.texts(".message") == ["user\nThank Ada in a warm tone.", "assistant\nGladly."]
+    assert send(page.snippet("MCP"))["result"]["messages"][0]["content"]["text"] == "Thank Ada in a warm tone."
+
+
+def test_what_is_wrong_with_a_prompt_is_told(page: Explorer) -> None:
+    page.open("#/prompts/letters.thank")
+    page.press("Get")
+    page.wait_for(".field.wrong .error", "is required")
+
+
+def test_resources_are_read(page: Explorer) -> None:
+    page.open(f"#/resources/{quote('agency://motto', safe='')}")
+    page.wait_for("h1", "Our motto")
+    page.press("Get")
+    page.wait_for(".outcome pre", "Go <b>far</b>.")
+    page.press_link("stamp")
+    page.wait_for("h1", "stamp")
+    page.press("Get")
+    page.wait_until("document.querySelector('.outcome img')?.naturalWidth === 1")
+
+
+def test_a_template_of_resources_is_filled_in(page: Explorer) -> None:
+    page.open()
+    page.press_link("A trip")
+    page.fill("id", "a/b ü")
+    page.press("Get")
+    page.wait_for(".outcome .status.good")
+    assert json.loads(page.wait_for(".outcome pre").text) == {"id": "a/b ü"}
+    assert json.loads(shell(page.snippet("curl")))["result"]["contents"][0]["uri"] == "agency://trips/a%2Fb%20%C3%BC"
+
+
+# Signing in
+
+
+def test_a_wrong_password_says_so_and_a_right_one_shows_more(page: Explorer) -> None:
+    page.open()
+    page.sign_in("admin", "wrong")
+    page.wait_for("dialog .error", "Wrong user name or password")
+    page.fill("Password", "admin")
+    page.press("Sign in", "dialog")
+    page.wait_for(".who", "Signed in as admin")
+    page.wait_for("nav", "Cancel a trip")
+    page.press("Sign out")
+    page.wait_until("!document.querySelector('nav').innerText.includes('Cancel a trip')")
+
+
+def test_a_token_signs_in(page: Explorer) -> None:
+    page.open()
+    page.press("Sign in", ".bar")
+    page.driver.find_element(By.XPATH, "//dialog//label[contains(., 'Token')]").click()
+    page.fill("Token", "admin-token")
+    page.press("Sign in", "dialog")
+    page.wait_for("nav", "Cancel a trip")
+
+
+def test_a_token_in_a_header_of_its_own_signs_in(page: Explorer) -> None:
+    keyed = Explorer(page.driver, f"{page.url}/keyed")
+    keyed.open()
+    keyed.press("Sign in", "main")
+    keyed.fill("Token", "key")
+    keyed.press("Sign in", "dialog")
+    keyed.wait_for("nav", "keyed")
+
+
+def test_what_is_filled_in_survives_a_sign_in_and_is_gone_with_a_sign_out(page: Explorer) -> None:
+    page.open("#/tools/trips.route")
+    page.fill("region", "north")
+    page.sign_in("reader", "reader")
+    page.wait_for(".who", "Signed in as reader")
+    assert page.control("region").get_attribute("value") == "north"
+    assert "-u 'reader'" in page.snippet("curl")
+    page.press("Sign out")
+    page.wait_until("document.querySelector('main input')?.value === ''")
+
+
+def test_a_sign_in_that_no_page_can_do_is_told(page: Explorer) -> None:
+    digest = Explorer(page.driver, f"{page.url}/digest")
+    digest.open()
+    digest.wait_for(".who", "Sign-in by Digest is not possible on this page")
+    assert digest.texts("main button") == []
+
+
+def test_where_everything_is_closed_it_begins_with_a_sign_in(page: Explorer) -> None:
+    closed = Explorer(page.driver, f"{page.url}/closed")
+    closed.open()
+    closed.wait_for("h1", "Sign in to begin")
+    closed.press("Sign in", "main")
+    closed.fill("User name", "reader")
+    closed.fill("Password", "reader")
+    closed.press("Sign in", "dialog")
+    closed.wait_for("nav", "secret")
+
+
+def test_secrets_are_in_memory_only(page: Explorer) -> None:
+    page.open("#/tools/trips.route")
+    page.press("Sign in", ".bar")
+    page.driver.find_element(By.XPATH, "//dialog//label[contains(., 'Token')]").click()
+    page.fill("Token", "admin-token")
+    page.press("Sign in", "dialog")
+    page.wait_for(".who", "Signed in with a token")
+    shown = [page.snippet(tab) for tab in ("curl", "JSON-RPC", "MCP", "Python")]
+    kept = page.driver.execute_script(
+        "return [document.cookie, location.href, document.documentElement.outerHTML,"
+        " JSON.stringify(localStorage), JSON.stringify(sessionStorage), JSON.stringify(history.state)]"
+    )
+    assert "admin-token" not in "".join([*shown, *kept])
+    page.driver.refresh()
+    page.wait_for("#sign-in")
+
+
+# The same call elsewhere
+
+
+def test_the_same_call_works_everywhere_it_is_pasted(page: Explorer) -> None:
+    page.open("#/tools/trips.echo")
+    place = {"name": 'Ada\'s "shed" $HOME `id` \\ Žižkov'}
+    page.fill("name", place["name"])
+    page.fill("number", "7")
+    expected = {"place": place, "number": 7}
+    assert json.loads(shell(page.snippet("curl")))["result"] == expected
+    assert send(page.snippet("JSON-RPC"))["result"] == expected
+    assert send(page.snippet("MCP"))["result"]["structuredContent"] == expected
+    assert python(page.snippet("Python")) == f"{expected}\n"
+
+
+def test_the_reader_is_asked_for_the_password(page: Explorer) -> None:
+    page.open("#/tools/trips.cancel")
+    page.sign_in("admin", "admin")
+    page.fill("id", "12345678-1234-1234-1234-123456789abc")
+    assert json.loads(shell(page.snippet("curl"), answering="admin\n")) == {"result": True}
+    assert python(page.snippet("Python"), answering="admin\n").endswith("True\n")
+
+
+def test_the_same_call_can_be_copied(page: Explorer) -> None:
+    page.command(
+        "Browser.grantPermissions", origin=page.url, permissions=["clipboardReadWrite", "clipboardSanitizedWrite"]
+    )
+    page.open("#/tools/trips.route")
+    page.fill("region", "north")
+    page.press("Copy", ".same")
+    page.wait_for(".same .copy", "Copied")
+    copied = page.driver.execute_async_script("navigator.clipboard.readText().then(arguments[0])")
+    assert copied == page.snippet("curl")
+    assert json.loads(shell(copied)) == {"result": ["north", 1]}
+
+
+# For everyone
+
+
+def test_dark_where_the_readers_system_is(page: Explorer) -> None:
+    def brightness() -> int:
+        colour = page.driver.execute_script("return getComputedStyle(document.body).backgroundColor")
+        return sum(int(part) for part in colour.removeprefix("rgb(").removesuffix(")").split(","))
+
+    page.open(scheme="light")
+    light = brightness()
+    page.open(scheme="dark")
+    assert (light > 600, brightness() < 150) == (True, True)
+
+
+@pytest.mark.parametrize("address", ["", "#/tools/trips.book", "#/tools/shows.everything"])
+def test_a_phone_needs_no_scrolling_sideways(page: Explorer, address: str) -> None:
+    page.open(address, size=PHONE, touch=True)
+    if address:
+        page.press("Run")
+        page.wait_for(".outcome .status")
+    width, inner = page.driver.execute_script("return [document.documentElement.scrollWidth, innerWidth]")
+    assert (width, inner) == (PHONE[0], PHONE[0])
+
+
+def test_on_a_phone_the_list_and_a_tool_are_pages_of_their_own(page: Explorer) -> None:
+    page.open(size=PHONE, touch=True)
+    page.press_link("Book a trip")
+    page.wait_for("h1", "Book a trip")
+    assert page.texts("nav .title") == []
+    page.press_link("← Everything")
+    page.wait_for("nav .title", "Book a trip")
+    page.wait_until("document.activeElement.innerText.startsWith('Book a trip')")
+    assert page.texts("main h1") == []
+
+
+def test_the_keyboard_is_enough(page: Explorer) -> None:
+    page.open()
+    page.type("/", "route", Keys.ARROW_DOWN, Keys.ENTER)
+    page.wait_for("h1", "trips.route")
+    page.wait_until("document.activeElement.tagName === 'H1'")
+    page.tab_to("region")
+    page.type("north")
+    page.tab_to("seats")
+    page.type("3", Keys.CONTROL + Keys.ENTER)
+    assert page.result() == ["north", 3]
+    page.tab_to("Run")
+    page.type(Keys.ENTER)
+    page.wait_for(".outcome .status.good")
+    assert page.driver.switch_to.active_element.text == "Run"
+    page.tab_to("Result")
+    page.type(Keys.ARROW_RIGHT)
+    page.wait_for(".outcome pre", "structuredContent")
+
+
+def test_a_screen_reader_hears_how_a_run_ended(page: Explorer) -> None:
+    page.open("#/tools/shows.failure")
+    page.press("Run")
+    page.wait_until("document.querySelector('#announcer').textContent === 'The <i>agency</i> is closed'")
+
+
+def opened(page: Explorer, scheme: str) -> Iterator[str]:
+    """The states of the page that people meet."""
+    page.open(scheme=scheme)
+    yield "the welcome"
+    page.press("Sign in", ".bar")
+    page.fill("User name", "admin")
+    page.press("Sign in", "dialog")
+    page.wait_for("dialog .error")
+    yield "a sign-in that failed"
+    page.open("#/tools/trips.book", scheme=scheme)
+    page.press("Add item")
+    page.press("Run")
+    page.wait_for(".outcome .status.bad")
+    yield "a form with problems"
+    page.open("#/tools/trips.echo", scheme=scheme)
+    select(page, "contact: kind of value", "Phone")
+    page.press("Edit as JSON")
+    yield "a form as JSON"
+    page.open("#/tools/shows.everything", scheme=scheme)
+    page.press("Run")
+    page.press("Content", ".outcome")
+    yield "a result"
+    page.open("#/tools/trips.unsaid", scheme=scheme)
+    page.press("Run")
+    page.wait_for("dialog")
+    yield "a question before running"
+    page.open("#/tools/trips.book", scheme=scheme, size=PHONE, touch=True)
+    yield "a phone"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_is_accessible(page: Explorer, scheme: str) -> None:
+    need_made(AXE.parents[1] / ".installed", "clients")
+    script = AXE.read_text()
+    found = []
+    for state in opened(page, scheme):
+        page.driver.execute_script(script)
+        report = page.driver.execute_async_script("axe.run({resultTypes: ['violations']}).then(arguments[0])")
+        found += [
+            (state, violation["id"], [node["target"] for node in violation["nodes"]])
+            for violation in report["violations"]
+            if violation["impact"] in ("serious", "critical")
+        ]
+    assert found == []
+
+
+def tell(server: Server, method: str, suitcase: str) -> Any:
+    asked = {"jsonrpc": "2.0", "method": method, "params": [suitcase], "id": 1}
+    return server.request("/jsonrpc", data=asked).json()["result"]
+
+
+def body_of(snippet: str) -> Any:
+    return json.loads(snippet.partition("\n\n")[2])
+
+
+def shell(command: str, answering: str = "") -> str:
+    need("curl")
+    # In a session of its own there is no terminal, so that what asks for a password reads it from here.
+    done = subprocess.run(
+        ["sh", "-c", command], input=answering, capture_output=True, text=True, check=True, start_new_session=True
+    )
+    return done.stdout
+
+
+def python(program: str, answering: str = "") -> str:
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, input=answering, capture_output=True, text=True, check=True, start_new_session=True)
+    return done.stdout
+
+
+def send(snippet: str) -> Any:
+    """Send a request that is written as in HTTP."""
+    head, _, body = snippet.partition("\n\n")
+    first, *lines = head.splitlines()
+    headers = dict(line.split(": ", 1) for line in lines)
+    asked = urllib.request.Request(first.removeprefix("POST "), body.encode(), headers)
+    with urllib.request.urlopen(asked, timeout=30) as response:
+        return json.load(response)
+
+
+def select(page: Explorer, label: str, text: str) -> None:
+    page.wait_for(f"select[aria-label='{label}']").send_keys(text)
+
+
+def set_value(page: Explorer, name: str, value: str) -> None:
+    """Fill in what has a picker of its own, whatever the language of the browser."""
+    page.driver.execute_script(
+        "arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('input', {bubbles: true}))",
+        page.control(name),
+        value,
+    )

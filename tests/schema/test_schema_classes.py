@@ -1,0 +1,138 @@
+"""Dataclasses and TypedDicts as hints: their members, whether they are required, and what a subclass may add."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from typing import Annotated, Any
+
+import pytest
+import typing_extensions
+from typing_extensions import NotRequired, ReadOnly, Required
+
+from flask_jsonrpc_mcp import McpBlueprint
+from tests.conftest import Taking
+
+if typing.TYPE_CHECKING:
+    from nowhere import Missing  # type: ignore[import-not-found]
+
+
+class Total(typing.TypedDict):
+    a: int
+    b: NotRequired[int]
+    c: Annotated[NotRequired[int], "Not always there"]
+    d: ReadOnly[NotRequired[Annotated[int, {"minimum": 1}]]]
+
+
+class Loose(Total, total=False):
+    e: int
+    f: Required[int]
+
+
+class Extended(typing_extensions.TypedDict, total=False):
+    a: Required[int]
+    b: int
+    c: NotRequired[int]
+
+
+@pytest.mark.parametrize(("kind", "required"), [(Total, ["a"]), (Loose, ["a", "f"]), (Extended, ["a"])])
+def test_a_typed_dict_requires_what_its_marks_say(kind: Any, required: list[str]) -> None:
+    """In this file hints are text when the class is made, so the class itself has not seen the marks."""
+
+    def func(x):  # type: ignore[no-untyped-def]
+        return x
+
+    func.__annotations__ = {"x": kind, "return": kind}
+    call = Taking(func)
+    assert call.schema["properties"]["x"]["required"] == required
+    assert call.tool["outputSchema"]["required"] == required
+    value = dict.fromkeys(required, 1)
+    assert call(x=value) == value
+    assert call(x={}) == {f"/x/{name}" for name in required}
+
+
+@dataclasses.dataclass
+class Base:
+    a: int = 0
+
+
+@dataclasses.dataclass
+class Derived(Base):
+    b: int = 1
+
+
+def test_a_result_may_be_of_a_subclass_with_more_fields() -> None:
+    def func() -> Base:
+        return Derived()
+
+    call = Taking(func)
+    assert "additionalProperties" not in call.tool["outputSchema"]
+    assert call() == {"a": 0, "b": 1}
+
+
+@dataclasses.dataclass
+class Picky:
+    a: Any
+
+    def __post_init__(self) -> None:
+        if not self.a > 0:
+            raise ValueError
+
+
+def test_a_dataclass_may_refuse_its_values_with_a_type_error_too() -> None:
+    def func(x: Picky) -> None: ...
+
+    call = Taking(func)
+    assert call(x={"a": 1}) is None
+    assert call(x={"a": 0}) == {"/x"}
+    assert call(x={"a": "text"}) == {"/x"}
+
+
+@dataclasses.dataclass
+class WithInitVar:
+    a: int
+    scale: dataclasses.InitVar[int]
+
+
+@dataclasses.dataclass
+class Unresolvable:
+    a: Missing
+
+
+@dataclasses.dataclass
+class BadDefault:
+    a: int = "text"  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        (WithInitVar, "WithInitVar cannot be made from its fields alone, because of 'scale'"),
+        (Unresolvable, "Unresolvable: the hint 'Missing' is not a name of its module"),
+        (BadDefault, "'a': the default 'text' breaks the schema of its own hint"),
+    ],
+)
+def test_a_dataclass_no_arguments_could_make_raises(kind: type, says: str) -> None:
+    def troubled(x):  # type: ignore[no-untyped-def]
+        ...
+
+    troubled.__annotations__ = {"x": kind}
+    with pytest.raises(TypeError, match=says) as caught:
+        McpBlueprint().method(troubled)
+    assert "troubled()" in str(caught.value)
+
+
+@dataclasses.dataclass
+class Tree:
+    left: Tree | None = None
+    right: Tree | int | None = None
+
+
+def test_defaults_and_alternatives_within_a_class_that_contains_itself() -> None:
+    def func(tree: Tree) -> list[str]:
+        return [type(tree.left).__name__, type(tree.right).__name__]
+
+    call = Taking(func)
+    assert call(tree={"left": {}, "right": 5}) == ["Tree", "int"]
+    assert call(tree={"right": {"right": {}}}) == ["NoneType", "Tree"]
+    assert call(tree={"left": {"left": 1, "x": 2}}) == {"/tree/left/left", "/tree/left/x"}

@@ -1,0 +1,71 @@
+"""The documentation: its code does what the text around it says, and its tables are complete."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import flask_jsonrpc_mcp
+from flask_jsonrpc_mcp import doctor, testing
+from flask_jsonrpc_mcp.config import DEFAULTS, PREFIX
+from tests.support.documents import Block, read_blocks, run_python, try_commands
+from tests.support.servers import ROOT
+
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+BLOCKS = {page.stem: read_blocks(page) for page in PAGES}
+
+
+def blocks_in(language: str) -> list[Block]:
+    return [block for blocks in BLOCKS.values() for block in blocks if block.language == language]
+
+
+def test_there_are_blocks_of_every_kind() -> None:
+    """Were the pattern to miss them, nothing below would be tested."""
+    fences = sum(len(re.findall(r"^ *```", page.read_text(), re.MULTILINE)) for page in PAGES)
+    directives = sum(len(re.findall(r"^ *```\{(?!code-block)", page.read_text(), re.MULTILINE)) for page in PAGES)
+    assert fences / 2 - directives == sum(map(len, BLOCKS.values()))
+    languages = {block.language for blocks in BLOCKS.values() for block in blocks}
+    assert languages == {"python", "sh", "json", "nginx", "php", "text"}
+
+
+@pytest.mark.parametrize("block", [block for block in blocks_in("python") if not block.file], ids=str)
+def test_a_python_block_runs(block: Block, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    run_python(block, tmp_path)
+    assert tuple(capfd.readouterr()) == ("", "")
+
+
+@pytest.mark.parametrize("page", [page for page, blocks in BLOCKS.items() if any(b.language == "sh" for b in blocks)])
+def test_the_commands_of_a_page_work_in_an_empty_folder(page: str, tmp_path: Path) -> None:
+    try_commands(BLOCKS[page], tmp_path)
+
+
+def test_every_file_is_there_for_a_command() -> None:
+    for page, blocks in BLOCKS.items():
+        commands = [number for number, block in enumerate(blocks) if block.language == "sh"]
+        for number, block in enumerate(blocks):
+            assert not block.file or number < max(commands, default=0), f"{page}: nothing uses {block}"
+
+
+def test_every_setting_is_in_the_table_with_its_default() -> None:
+    page = (ROOT / "docs/settings.md").read_text()
+    listed = dict(re.findall(rf"^\| `{PREFIX}(\w+)` \| (.*?) \|", page, re.MULTILINE))
+    assert sorted(listed) == sorted(DEFAULTS)
+    for name, default in DEFAULTS.items():
+        if isinstance(default, (bool, str)):
+            assert listed[name] == f"`{default!r}`".replace("'", '"')
+        elif isinstance(default, int):
+            assert listed[name].split(",")[0] == str(default)
+        else:
+            assert not default  # and the table says in words what that means
+
+
+@pytest.mark.parametrize("module", [flask_jsonrpc_mcp, doctor, testing], ids=lambda module: module.__name__)
+def test_the_reference_has_exactly_the_public_names(module: ModuleType) -> None:
+    page = (ROOT / "docs/api.md").read_text()
+    parts = re.split(r"^\.\. currentmodule:: (.*)$", page, flags=re.MULTILINE)
+    text = "".join(part for name, part in zip(parts[1::2], parts[2::2], strict=True) if name == module.__name__)
+    described = re.findall(r"^\.\. (?:auto\w+|py:data):: (?:[\w.]+\.)?(\w+)$", text, re.MULTILINE)
+    assert sorted(described) == sorted(module.__all__)

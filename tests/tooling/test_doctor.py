@@ -1,0 +1,285 @@
+"""The doctor: every kind of problem it knows, found in an app that has it, and none where there is none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+from flask import Flask
+from werkzeug.middleware.dispatcher import DispatcherMiddleware
+from werkzeug.middleware.proxy_fix import ProxyFix
+
+from flask_jsonrpc_mcp import McpBlueprint, mcp_tool
+from flask_jsonrpc_mcp.doctor import SLUGS, Finding, examine
+from tests.conftest import make_app, make_auth
+from tests.deploy.test_sample_app import new_site
+
+GOOD = {"readOnlyHint": True}
+
+
+@dataclass
+class Tree:
+    """A type that contains itself."""
+
+    children: list[Tree]
+
+
+def grow(tree: Tree) -> None:
+    """Let a tree grow."""
+
+
+def look() -> str:
+    """Look at something."""
+    return ""
+
+
+def app_with(func: Any, *, auth: Any = None, mark: Any = None, config: Any = None, **options: Any) -> Flask:
+    rpc = McpBlueprint(auth=auth)
+    rpc.add_method(options.pop("name", None), mcp_tool(**(mark or {}))(func), **options)
+    return make_app(rpc, **{"SECRET_KEY": "key", **(config or {})})
+
+
+def slugs(app: Flask, **options: Any) -> list[str]:
+    return [finding.slug for finding in examine(app, **options)]
+
+
+def bad_app() -> Flask:
+    """An app with one of everything."""
+    rpc = McpBlueprint(auth=make_auth())
+    rpc.add_method("trees.grow", mcp_tool(grow), streams=True)
+    rpc.add_method("n" * 65, mcp_tool(annotations=GOOD)(lambda: 1), description="A long name.")
+    rpc.add_method("undescribed", mcp_tool(annotations=GOOD)(lambda: 1))
+    rpc.add_method(
+        "either", mcp_tool(annotations=GOOD)(lambda **either: 1), params={"oneOf": [{"required": ["a"]}, {}]}
+    )
+    rpc.add_method("wordy", mcp_tool(annotations=GOOD)(lambda: 1), description="word " * 2_000)
+    rpc.add_method("drop_all", mcp_tool(annotations={**GOOD, "destructiveHint": True})(lambda: 1))
+    rpc.add_method("articleUpdate", mcp_tool(annotations=GOOD)(lambda: 1))
+    rpc.add_method("find", mcp_tool(lambda code="": 1), params={"properties": {"code": {"pattern": "^a+b$"}}})
+    return make_app(
+        rpc,
+        JSONRPC_MCP_PAGE_SIZE=5,
+        JSONRPC_MCP_GET_METHODS="all",
+        JSONRPC_MCP_DEMO_USERS=["admin"],
+        SERVER_NAME="site.example",
+        TESTING=False,
+    )
+
+
+def test_an_app_with_every_problem_gets_every_finding() -> None:
+    found = examine(bad_app())
+    about = {(finding.slug, finding.tool) for finding in found}
+    assert {slug for slug, _ in about} == set(SLUGS)
+    assert about >= {
+        ("name-dots", "trees.grow"),
+        ("name-long", "n" * 65),
+        ("no-description", "undescribed"),
+        ("schema-ref", "trees.grow"),
+        ("schema-not-plain", "either"),
+        ("schema-huge", "wordy"),
+        ("read-only-destructive", "drop_all"),
+        ("read-only-name", "articleUpdate"),
+        ("public-write", "trees.grow"),
+        ("public-read", "wordy"),
+        ("many-tools", None),
+        ("schema-pattern", "find"),
+        ("granian-streams", None),
+    }
+    assert all(finding.severity in ("error", "warning", "info") and finding.why and finding.fix for finding in found)
+
+
+def test_a_good_app_has_no_findings() -> None:
+    assert examine(app_with(look)) == []
+
+
+def test_the_sample_site_has_no_findings(tmp_path: Path) -> None:
+    with new_site(tmp_path) as app:
+        assert examine(app) == []
+
+
+def test_an_app_without_a_blueprint_cannot_be_examined() -> None:
+    with pytest.raises(LookupError, match="no McpBlueprint"):
+        examine(Flask("site"))
+
+
+def test_a_finding_says_what_it_is_about() -> None:
+    [finding] = examine(app_with(look, name="a.look"))
+    assert isinstance(finding, Finding)
+    assert (finding.slug, finding.severity, finding.tool, finding.blueprint) == (
+        "name-dots",
+        "warning",
+        "a.look",
+        "mcp",
+    )
+    assert "TOOL_NAME_STYLE" in finding.fix
+    assert finding.to_json() == {
+        "slug": "name-dots",
+        "severity": "warning",
+        "why": finding.why,
+        "fix": finding.fix,
+        "tool": "a.look",
+        "blueprint": "mcp",
+    }
+    assert str(finding) == f"name-dots (a.look): {finding.why}; {finding.fix}"
+
+
+class TestIgnoring:
+    def test_a_kind_of_finding(self) -> None:
+        assert slugs(app_with(look, name="a.look", config={"JSONRPC_MCP_DOCTOR_IGNORE": ["name-dots"]})) == []
+
+    def test_a_finding_about_one_tool(self) -> None:
+        app = app_with(look, name="a.look", config={"JSONRPC_MCP_DOCTOR_IGNORE": ["name-dots:a.look"]})
+        assert slugs(app) == []
+        assert slugs(app_with(look, name="b.look"), ignore=["name-dots:a.look"]) == ["name-dots"]
+
+    def test_what_is_passed_replaces_what_the_setting_says(self) -> None:
+        app = app_with(look, name="a.look", config={"JSONRPC_MCP_DOCTOR_IGNORE": ["name-dots"]})
+        assert slugs(app, ignore=[]) == ["name-dots"]
+
+    def test_a_misspelled_slug_raises(self) -> None:
+        with pytest.raises(ValueError, match="there is no check 'dots-name' to ignore; the checks are name-dots,"):
+            examine(app_with(look), ignore=["dots-name"])
+
+    @pytest.mark.parametrize("setting", ["JSONRPC_MCP_DOCTOR_IGNORE", "JSONRPC_MCP_DEMO_USERS"])
+    def test_a_setting_that_is_no_list_raises_at_registration(self, setting: str) -> None:
+        with pytest.raises(ValueError, match=f"{setting} must be a list"):
+            app_with(look, config={setting: "name-dots"})
+
+    def test_all_but_the_tools(self) -> None:
+        """For tests of an app, whose settings are not those of a deployment."""
+        found = examine(bad_app(), tools_only=True)
+        assert found
+        assert all(finding.tool for finding in found)
+
+
+class TestTools:
+    def test_dots_are_fine_when_clients_get_names_without(self) -> None:
+        assert slugs(app_with(look, name="a.look", config={"JSONRPC_MCP_TOOL_NAME_STYLE": "no-dots"})) == []
+
+    def test_methods_that_are_no_tools_are_not_looked_at(self) -> None:
+        rpc = McpBlueprint()
+        rpc.add_method("a.look", lambda: 1)
+        assert examine(make_app(rpc, SECRET_KEY="key")) == []
+
+    def test_a_reference_that_clients_get_written_out_is_fine(self) -> None:
+        schema = {"$defs": {"text": {"type": "string"}}, "properties": {"a": {"$ref": "#/$defs/text"}}}
+        assert slugs(app_with(lambda a="": a, name="t", description="T.", params=schema)) == []
+
+    @pytest.mark.parametrize("name", ["articles_updates", "settings", "math_sum", "mover"])
+    def test_names_that_only_sound_like_writing_are_fine(self, name: str) -> None:
+        assert slugs(app_with(look, name=name, mark={"annotations": GOOD})) == []
+
+    @pytest.mark.parametrize("name", ["update", "update_article", "articles-update", "articleUpdate", "UPDATEArticle"])
+    def test_names_that_promise_a_change_do_not_go_with_read_only(self, name: str) -> None:
+        assert slugs(app_with(look, name=name, mark={"annotations": GOOD})) == ["read-only-name"]
+        assert slugs(app_with(look, name=name)) == []
+
+    def test_tools_for_all_are_found_where_there_is_a_sign_in(self) -> None:
+        assert slugs(app_with(look, auth=make_auth())) == ["public-write"]
+        assert slugs(app_with(look, auth=make_auth(), access=["look"])) == []
+
+    def test_with_a_sign_in_for_everything_no_tool_is_for_all(self) -> None:
+        rpc = McpBlueprint(auth=make_auth(), require_auth=True)
+        rpc.add_method("look", mcp_tool(look))
+        assert slugs(make_app(rpc, SECRET_KEY="key")) == []
+
+
+class TestProxy:
+    @pytest.mark.parametrize(
+        "config",
+        [
+            {"SERVER_NAME": "site.example"},
+            {"TRUSTED_HOSTS": [".site.example"]},
+            {"JSONRPC_MCP_ALLOWED_HOSTS": ["localhost", "site.example:8000"]},
+            {"PREFERRED_URL_SCHEME": "https"},
+        ],
+    )
+    def test_a_public_name_without_proxy_fix_is_found(self, config: Any) -> None:
+        app = app_with(look, config=config)
+        [finding] = examine(app)
+        assert finding.slug == "no-proxy-fix"
+        assert finding.why.startswith(next(iter(config)))
+        app.wsgi_app = DispatcherMiddleware(ProxyFix(app.wsgi_app))  # type: ignore[method-assign]
+        assert examine(app) == []
+
+    @pytest.mark.parametrize("name", ["localhost:5000", "127.0.0.1", "[::1]:80", "app.localhost"])
+    def test_a_name_of_this_machine_needs_none(self, name: str) -> None:
+        assert slugs(app_with(look, config={"SERVER_NAME": name})) == []
+
+
+class TestPatterns:
+    def app_with_code(self, schema: Any) -> Flask:
+        params = {"properties": {"code": schema}, "$defs": {"code": {"pattern": "a+"}}}
+        return app_with(lambda code=None: code, name="find", description="Find it.", params=params)
+
+    @pytest.mark.parametrize(
+        "schema",
+        [
+            {"type": "string", "pattern": "^a+b$"},
+            {"type": "string", "pattern": "a*"},
+            {"type": "string", "pattern": r"[\]+]{2,}"},
+            {"type": "array", "items": {"type": "string", "pattern": "a+"}},
+            {"properties": {"pattern": {"pattern": "a+"}}},
+            {"$ref": "#/$defs/code"},
+            {"anyOf": [{"type": "null"}, {"type": "string", "pattern": "a+"}]},
+        ],
+    )
+    def test_a_text_of_any_length_before_a_backtracking_pattern_is_found(self, schema: Any) -> None:
+        [finding] = examine(self.app_with_code(schema))
+        assert (finding.slug, finding.tool) == ("schema-pattern", "find")
+        assert finding.why.startswith("its argument 'code' has a pattern and no maxLength")
+
+    def test_other_arguments_count_too(self) -> None:
+        params = {"additionalProperties": {"type": "string", "pattern": "a+"}}
+        [finding] = examine(app_with(lambda **words: words, name="find", description="Find it.", params=params))
+        assert finding.why.startswith("its inputSchema has a pattern and no maxLength")
+
+    @pytest.mark.parametrize(
+        "schema",
+        [
+            {"type": "string", "pattern": "^a+b$", "maxLength": 100},
+            {"type": "string", "pattern": r"^[a-z+*]{1,8}\+\*$"},
+            {"type": "object", "properties": {"pattern": {"type": "string"}}},
+            {"type": "object", "default": {"pattern": "a+"}},
+        ],
+    )
+    def test_a_bound_is_enough(self, schema: Any) -> None:
+        assert slugs(self.app_with_code(schema)) == []
+
+    def test_types_of_hints_are_fine(self) -> None:
+        def pay(amount: Decimal, code: Annotated[str, {"pattern": "a+", "maxLength": 8}]) -> None:
+            """Pay."""
+
+        assert slugs(app_with(pay)) == []
+
+
+class TestDemoUsers:
+    def test_are_named_outside_of_debug_mode(self) -> None:
+        app = app_with(look, config={"JSONRPC_MCP_DEMO_USERS": ["ada", "bob"], "TESTING": False})
+        [finding] = examine(app)
+        assert (finding.slug, finding.severity) == ("demo-users", "warning")
+        assert finding.why == "JSONRPC_MCP_DEMO_USERS names ada, bob, whose credentials anyone can read in the source"
+
+    @pytest.mark.parametrize("mode", ["DEBUG", "TESTING"])
+    def test_are_fine_while_someone_develops(self, mode: str) -> None:
+        config = {"TESTING": False, "JSONRPC_MCP_DEMO_USERS": ["ada"], mode: True}
+        assert slugs(app_with(look, config=config)) == []
+
+
+class TestGranian:
+    """It is installed wherever these tests run."""
+
+    def test_methods_that_stream_are_named(self) -> None:
+        [finding] = examine(app_with(look, streams=True))
+        assert (finding.slug, finding.severity, finding.blueprint) == ("granian-streams", "info", "mcp")
+        assert "the events of look arrive with the result" in finding.why
+
+    def test_others_are_fine(self) -> None:
+        assert slugs(app_with(look)) == []
+
+    def test_other_servers_can_stream(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("flask_jsonrpc_mcp.doctor.find_spec", lambda name: None)
+        assert slugs(app_with(look, streams=True)) == []

@@ -1,0 +1,148 @@
+"""The program ``flask-jsonrpc-mcp``, as a person or an MCP client starts it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from flask_jsonrpc_mcp import program
+from flask_jsonrpc_mcp.bridge.options import Options
+from flask_jsonrpc_mcp.version import __version__
+from tests.bridge.drupal_site import DrupalSite
+from tests.conftest import asking
+from tests.support.servers import ROOT
+from tests.support.stdio_client import modern
+
+MODULE = (sys.executable, "-m", "flask_jsonrpc_mcp")
+SCRIPT = (str(Path(sys.executable).parent / "flask-jsonrpc-mcp"),)
+
+
+def run(*command: str, lines: tuple[Any, ...], env: Mapping[str, str]) -> subprocess.CompletedProcess[bytes]:
+    """Run the program with these lines as its input, until it ends by itself."""
+    sent = b"".join((line if isinstance(line, bytes) else json.dumps(line).encode()) + b"\n" for line in lines)
+    env = {**os.environ, **env}
+    done = subprocess.run(command, input=sent, cwd=ROOT, env=env, capture_output=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr.decode()
+    return done
+
+
+def test_standard_output_has_nothing_but_the_protocol(tmp_path: Path) -> None:
+    """The site is misbehaving, the input too, and the log is as loud as it can be."""
+    with DrupalSite() as site:
+        done = run(
+            *SCRIPT,
+            "bridge",
+            site.url,
+            "--log-level=debug",
+            lines=(
+                b"not JSON",
+                modern("tools/list", "list"),
+                modern("tools/call", "read", name="node.get", arguments={"id": "an-argument"}),
+                modern("tools/call", "write", name="node.create", arguments={"title": "an-argument"}),
+                modern("tools/call", "crash", name="node.crash"),
+                asking("tools/list", id="early"),
+                asking("ping", id="ping"),
+            ),
+            env={"MCP_BRIDGE_TOKEN": "secret-token"},
+        )
+    replies = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {reply.get("id") for reply in replies} == {None, "list", "read", "write", "crash", "early", "ping"}
+    log = done.stderr.decode()
+    assert f"5 tools of {site.url}" in log
+    assert "'node.create' ok" in log
+    assert "secret-token" not in log
+    assert "an-argument" not in log
+
+
+@pytest.mark.parametrize("command", [MODULE, SCRIPT], ids=["module", "script"])
+def test_the_site_and_all_settings_may_come_from_the_environment(command: tuple[str, ...]) -> None:
+    with DrupalSite() as site:
+        env = {
+            "MCP_BRIDGE_URL": site.url,
+            "MCP_BRIDGE_METHOD": "post",
+            "MCP_BRIDGE_ENDPOINT": "/mcp/tools/{name}",
+            "MCP_BRIDGE_USER": "jane",
+            "MCP_BRIDGE_PASSWORD": "secret",
+            "MCP_BRIDGE_TIMEOUT": "10",
+            "MCP_BRIDGE_LIFETIME": "10",
+            "MCP_BRIDGE_SCOPES": "a b",
+            "MCP_BRIDGE_LOG_LEVEL": "error",
+        }
+        call = modern("tools/call", name="node.get", arguments={"id": "7"})
+        done = run(*command, "bridge", lines=(call,), env=env)
+        [seen] = site.calls
+    assert json.loads(done.stdout)["result"]["isError"] is False
+    assert (seen.verb, seen.path, seen.headers["Authorization"][:6]) == ("POST", "/mcp/tools/node.get", "Basic ")
+    assert done.stderr == b""
+
+
+@pytest.mark.parametrize("site_is_slow", [False, True])
+def test_a_signal_ends_it_cleanly_and_without_waiting_for_the_site(site_is_slow: bool) -> None:
+    asked, ended = threading.Event(), threading.Event()
+
+    def listing() -> None:
+        asked.set()
+        if site_is_slow:
+            ended.wait(300)
+
+    with DrupalSite() as site:
+        site.listing = listing
+        command = [*MODULE, "bridge", site.url, "--log-level=error"]
+        with subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as running:
+            assert running.stdin is not None
+            assert running.stdout is not None
+            running.stdin.write(json.dumps(asking("ping")).encode() + b"\n")
+            running.stdin.flush()
+            running.stdout.readline()
+            assert asked.wait(60)
+            running.send_signal(signal.SIGTERM)
+            assert running.wait(30) == 0
+            ended.set()
+            assert running.stderr is not None
+            assert running.stderr.read() == b""
+
+
+def test_help_tells_every_setting_and_its_variable() -> None:
+    shown = CliRunner().invoke(program.main, ["bridge", "--help"]).output
+    settings = {field.name for field in dataclasses.fields(Options)} | {"log_level"}
+    for name in settings:
+        assert f"MCP_BRIDGE_{name.upper()}" in "".join(shown.split())
+    assert "bridge" in CliRunner().invoke(program.main, ["--help"]).output
+    assert __version__ in CliRunner().invoke(program.main, ["--version"]).output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["bridge"], "Missing argument 'URL'"),
+        (["bridge", "site.example"], "must begin with https://"),
+        (["bridge", "http://site.example"], "--allow-http"),
+        (["bridge", "https://site.example", "--user", "jane"], "together"),
+    ],
+)
+def test_a_mistake_is_explained(arguments: list[str], problem: str) -> None:
+    result = CliRunner(env={"MCP_BRIDGE_URL": None}).invoke(program.main, arguments)
+    assert result.exit_code == 2
+    assert problem in result.output
+
+
+def test_a_bridge_without_its_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("flask_jsonrpc_mcp.bridge")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    result = CliRunner().invoke(program.main, ["bridge", "https://site.example"])
+    assert result.exit_code == 1
+    assert "pip install 'flask-jsonrpc-mcp[bridge]'" in result.output
