@@ -43,9 +43,6 @@ _ORJSON_OPTIONS = (
     if orjson is None
     else orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 )
-# orjson writes 1e16 and 0.00001 where Python writes 1e+16 and 1e-05. Output that may contain such a float is written
-# again by Python, so that responses are the same with and without the extra.
-_OTHER_FLOATS = re.compile(rb"e-?[0-9]|0\.0000")
 
 
 def read(text: bytes | str, *, max_depth: int = MAX_DEPTH) -> Any:
@@ -74,10 +71,9 @@ def write(value: Any) -> bytes:
     if orjson is not None:
         try:
             written: bytes = orjson.dumps(value, None, _ORJSON_OPTIONS)
-        except TypeError:
-            written = b""  # an integer of more than 64 bits, or not a plain value
-        if written and not _OTHER_FLOATS.search(written):
             return written
+        except TypeError:
+            pass  # an integer of more than 64 bits, or not a plain value
     return _ENCODER.encode(value).encode("utf-8")
 
 

@@ -120,7 +120,9 @@ def read_json_query(request: Request, name: str = "query") -> Any:
 def json_response(value: Any, status: int = 200) -> Response:
     """Respond with a plain value, or with serialised JSON, that must not be stored."""
     body = value if isinstance(value, bytes) else strict_json.write(value)
-    return Response(body, status, {"Cache-Control": "no-store"}, content_type=JSON)
+    response = Response(body, status, content_type=JSON)
+    response.headers.add("Cache-Control", "no-store")
+    return response
 
 
 def error_response(value: Any, error: RpcError, status: int) -> Response:

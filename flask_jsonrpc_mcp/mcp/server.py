@@ -122,11 +122,12 @@ def is_streamed(payload: Any, context: RequestContext) -> bool:
         return False
     kind, param = protocol.TARGETS[method]
     name, meta = params.get(param), params.get("_meta", {})
-    if not isinstance(name, str) or not isinstance(meta, dict) or not methods.is_streaming(context, kind, name):
+    if not isinstance(name, str) or not isinstance(meta, dict):
         return False
-    if protocol.is_progress_token(meta.get(protocol.PROGRESS_TOKEN)) or protocol.LOG_LEVEL in meta:
-        return True
-    return context.version != MODERN and context.log_level.get() is not None
+    wants_reports = protocol.is_progress_token(meta.get(protocol.PROGRESS_TOKEN)) or protocol.LOG_LEVEL in meta
+    if context.version == MODERN and not wants_reports:
+        return False
+    return methods.is_streaming(context, kind, name) and (wants_reports or context.log_level.get() is not None)
 
 
 def _find_handler(method: str, context: RequestContext) -> Handler:
