@@ -13,9 +13,10 @@ from .content import (
     TextContent,
     ToolResult,
 )
+from .decorators import ToolGroup
 from .errors import RpcError
 from .invoke import method_called
-from .method import mcp_tool
+from .tool import mcp_tool
 
 __all__ = [
     "AudioContent",
@@ -36,6 +37,7 @@ __all__ = [
     "Sample",
     "Sampled",
     "TextContent",
+    "ToolGroup",
     "ToolResult",
     "current_call",
     "mcp_tool",

@@ -6,9 +6,9 @@ and the routes are added; functions may still be registered later.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from flask import Blueprint, current_app, has_app_context
 from flask.blueprints import BlueprintSetupState
@@ -17,36 +17,37 @@ from flask_httpauth import HTTPAuth, MultiAuth
 
 from . import mailbox
 from .auth import Authenticator, PermissionsLoader, UserLoader
+from .checks import checked_permissions, name_of
 from .config import NO_DOTS, PREFIX, set_defaults
+from .decorators import Decorators, ToolGroup
 from .http import jsonrpc, rest
 from .http.explorer import ROUTES as EXPLORER_ROUTES
 from .http.routes import Route
 from .mcp import discovery
 from .mcp import http as mcp_http
-from .method import CommonOptions, Method, MethodOptions, checked_permissions, make_method, name_of, naming
-from .prompts import Completer, Prompt, PromptOptions, completer_name
+from .method import Method, make_method
+from .prompts import Completer, Prompt, completer_name
 from .rate_limits import RateLimits
 from .registry import EXTENSION, Registry
-from .resources import Resource, ResourceOptions
+from .resources import Resource
+from .tool import McpTool
 
 if TYPE_CHECKING:
     from flask_limiter import Limiter
-    from typing_extensions import Unpack
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 ROUTES: tuple[Route, ...] = (*mcp_http.ROUTES, *rest.ROUTES, *jsonrpc.ROUTES, *discovery.ROUTES)
 
 
-class McpBlueprint(Blueprint):
+class McpBlueprint(Decorators, Blueprint):
     """A Flask blueprint whose methods are MCP tools, JSON-RPC methods and REST endpoints at the same time.
 
     ::
 
         rpc = McpBlueprint(auth=auth)
 
-        @rpc.method("articles.create", access=["create content"])
-        @mcp_tool(title="Create article")
+        @rpc.tool("articles.create", title="Create article", access=["create content"])
         def create_article(title: str) -> dict: ...
 
         app.register_blueprint(rpc)
@@ -99,79 +100,20 @@ class McpBlueprint(Blueprint):
             )
         self.record(self._mount)
 
-    @overload
-    def method(self, name: F, /) -> F: ...
+    def add_group(self, group: ToolGroup, *, access: Iterable[str] = ()) -> None:
+        """Register everything that a :class:`ToolGroup` declares, under its name.
 
-    @overload
-    def method(self, name: str | None = None, **options: Unpack[MethodOptions]) -> Callable[[F], F]: ...
-
-    def method(self, name: Any = None, **options: Any) -> Any:
-        """Register a function as a method, and return it unchanged.
-
-        :param name: Its name for callers; by default the function's name.
-        :param description: What it does, for people and models; by default the docstring.
-        :param params: The schema of its arguments: a JSON Schema dict or a marshmallow schema (class, instance or dict
-            of fields); by default its type hints. A marshmallow schema loads the arguments.
-        :param output: The schema of its result, likewise; by default the return hint. A marshmallow schema dumps it.
-        :param validate_output: Whether results are validated against the output schema. ``False`` saves time for large
-            results; the schema is still published.
-        :param access: The permissions that a caller needs, all of them; by default none.
-        :param max_age: For how many seconds caches may store its responses to GET; by default not at all.
-        :param timeout: After how many seconds the caller gets an error if the method has not returned. The method runs
-            in a second thread then, and sees ``current_call.cancelled``. Teardown functions do not wait for it.
-        :param rate_limit: A limit for its calls by one caller, such as ``"5/minute"``.
-        :param streams: Run it while its response is being sent, so that progress and log messages reach an MCP client
-            that asked for them at once. A generator function always does.
-        :raises TypeError, ValueError: naming the function and the fix.
+        :param access: Permissions that all of it needs, besides its own.
         """
-        if callable(name):
-            return self.add_method(None, name, **options)
-        return lambda func: self.add_method(name, func, **options)
-
-    def add_method(self, name: str | None, func: F, **options: Unpack[MethodOptions]) -> F:
-        """Register a function as a method without a decorator. See :meth:`method`."""
-        self._registry.methods.add(make_method(Method, func, name, options, self._parse_limits))
-        self._announce(mailbox.TOOLS)
-        return func
+        group.register_on(self, access)
 
     def remove_method(self, name: str) -> None:
-        """Remove a method.
+        """Remove a method or tool.
 
         :raises KeyError: if there is no such method.
         """
         self._registry.methods.remove(name)
         self._announce(mailbox.TOOLS)
-
-    @overload
-    def prompt(self, name: F, /) -> F: ...
-
-    @overload
-    def prompt(self, name: str | None = None, **options: Unpack[PromptOptions]) -> Callable[[F], F]: ...
-
-    def prompt(self, name: Any = None, **options: Any) -> Any:
-        """Register a function as a prompt, and return it unchanged.
-
-        The function returns a string, a content block, a :class:`PromptMessage`, or a list of these. Clients send
-        arguments as strings; they are converted to the types of the hints.
-
-        :param name: Its name for clients; by default the function's name.
-        :param title: A name for people to read.
-        :param description: What it is for; by default the docstring.
-        :param params: The schema of its arguments, as for :meth:`method`.
-        :param access: The permissions that a caller needs, all of them.
-        :param timeout: As for :meth:`method`.
-        :param rate_limit: As for :meth:`method`.
-        :raises TypeError, ValueError: naming the function and the fix.
-        """
-        if callable(name):
-            return self.add_prompt(None, name, **options)
-        return lambda func: self.add_prompt(name, func, **options)
-
-    def add_prompt(self, name: str | None, func: F, **options: Unpack[PromptOptions]) -> F:
-        """Register a function as a prompt without a decorator. See :meth:`prompt`."""
-        self._registry.prompts.add(make_method(Prompt, func, name, options, self._parse_limits))
-        self._announce(mailbox.PROMPTS)
-        return func
 
     def remove_prompt(self, name: str) -> None:
         """Remove a prompt and its completers.
@@ -181,39 +123,6 @@ class McpBlueprint(Blueprint):
         self._registry.remove_completers(self._registry.prompts.remove(name))
         self._announce(mailbox.PROMPTS)
 
-    def resource(self, uri: str, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
-        """Register a function as a resource, and return it unchanged.
-
-        The function returns a string, bytes, or any other value, which becomes JSON; ``None`` if there is nothing at
-        this URI; a list of :class:`EmbeddedResource` for several contents.
-
-        :param uri: Its URI, or a template such as ``"articles://{id}"``, whose variables are the function's parameters.
-            ``{name}`` matches a part without a slash, ``{+path}`` may contain slashes. Both are percent-decoded, so
-            ``%2F`` becomes a slash.
-        :param name: Its name in lists; by default the function's name.
-        :param title: A name for people to read.
-        :param description: What it is; by default the docstring.
-        :param mime_type: The MIME type of its contents; by default plain text, octet-stream or JSON.
-        :param annotations: MCP's ``audience``, ``priority`` and ``lastModified``.
-        :param access: The permissions that a caller needs, all of them.
-        :param max_age: For how many seconds clients may cache its contents.
-        :param timeout: As for :meth:`method`.
-        :param rate_limit: As for :meth:`method`.
-        :raises TypeError, ValueError: naming the function and the fix.
-        """
-        if not isinstance(uri, str):
-            raise TypeError("@rpc.resource needs a URI; write @rpc.resource('articles://{id}')")
-        return lambda func: self.add_resource(uri, func, **options)
-
-    def add_resource(self, uri: str, func: F, **options: Unpack[ResourceOptions]) -> F:
-        """Register a function as a resource without a decorator. See :meth:`resource`."""
-        resource = make_method(Resource, func, uri, options, self._parse_limits)
-        with naming(func):
-            resource.check_variables()
-        self._registry.resources.collection_for(uri).add(resource)
-        self._announce(mailbox.RESOURCES)
-        return func
-
     def remove_resource(self, uri: str) -> None:
         """Remove a resource and its completers, by the URI or template it was registered with.
 
@@ -222,39 +131,43 @@ class McpBlueprint(Blueprint):
         self._registry.remove_completers(self._registry.resources.collection_for(uri).remove(uri))
         self._announce(mailbox.RESOURCES)
 
-    def completer(self, completed: str, argument: str, **options: Unpack[CommonOptions]) -> Callable[[F], F]:
-        """Register a function that suggests values for an argument, and return it unchanged.
+    def _register(
+        self,
+        kind: type[Method],
+        name: str | None,
+        func: Callable[..., Any],
+        options: Mapping[str, Any],
+        mark: McpTool | None = None,
+    ) -> None:
+        registry = self._registry
+        method = make_method(kind, func, name, options, registry.rate_limits.parse, mark)
+        if isinstance(method, Prompt):
+            registry.prompts.add(method)
+            self._announce(mailbox.PROMPTS)
+        elif isinstance(method, Resource):
+            registry.resources.collection_for(method.name).add(method)
+            self._announce(mailbox.RESOURCES)
+        else:
+            registry.methods.add(method)
+            self._announce(mailbox.TOOLS)
 
-        The function gets the value typed so far, and the other arguments that it has parameters for, which need
-        defaults. It returns a list of strings, the best first. An argument with an ``enum`` needs no completer.
-
-        :param completed: The name of a prompt or the template of a resource, registered before.
-        :param argument: The name of its argument.
-        :raises TypeError, ValueError: naming the function and the fix.
-        """
-
-        def add(func: F) -> F:
-            registry = self._registry
-            found = registry.prompts.get(completed) or registry.resources.templates.get(completed)
-            if found is None:
-                raise ValueError(
-                    f"{name_of(func)}: there is no prompt or resource template {completed!r};"
-                    " register it before its completer"
-                )
-            properties = found.params.schema["properties"]
-            if argument not in properties:
-                known = ", ".join(properties) or "none"
-                raise ValueError(
-                    f"{name_of(func)}: {name_of(found.func)} has no argument {argument!r} (it has: {known})"
-                )
-            name = completer_name(found.name, argument)
-            completer = make_method(Completer, func, name, options, self._parse_limits)
-            with naming(func):
-                completer.check_parameters()
-            registry.completers.add(replace(completer, access=found.access | completer.access))
-            return func
-
-        return add
+    def _register_completer(
+        self, completed: str, argument: str, func: Callable[..., Any], options: Mapping[str, Any]
+    ) -> None:
+        registry = self._registry
+        found = registry.prompts.get(completed) or registry.resources.templates.get(completed)
+        if found is None:
+            raise ValueError(
+                f"{name_of(func)}: there is no prompt or resource template {completed!r};"
+                " register it before its completer"
+            )
+        properties = found.params.schema["properties"]
+        if argument not in properties:
+            known = ", ".join(properties) or "none"
+            raise ValueError(f"{name_of(func)}: {name_of(found.func)} has no argument {argument!r} (it has: {known})")
+        name = completer_name(found.name, argument)
+        completer = make_method(Completer, func, name, options, registry.rate_limits.parse)
+        registry.completers.add(replace(completer, access=found.access | completer.access))
 
     def notify_changed(self, what: str) -> None:
         """Notify the listening clients of all workers of a change.
@@ -269,9 +182,6 @@ class McpBlueprint(Blueprint):
     def _announce(self, what: str) -> None:
         if has_app_context() and mailbox.EXTENSION in current_app.extensions:
             self.notify_changed(what)
-
-    def _parse_limits(self, limits: str | None) -> tuple[Any, ...]:
-        return self._registry.rate_limits.parse(limits)
 
     def permissions_loader(self, loader: F) -> F:
         """Register the function that returns a caller's permissions, instead of the auth object's ``get_user_roles``.

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
 from .call import Call, Result
+from .checks import checked_name, checked_text
 from .content import messages_of
-from .method import CommonOptions, Method, checked_name, checked_text
+from .method import CommonOptions, Method
 from .schema import Function, read_texts
 from .strict_json import to_plain
 
@@ -69,11 +70,8 @@ class Completer(Method):
     def fields_from(cls, function: Function, name: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
         return {"name": name}
 
-    def check_parameters(self) -> None:
-        """Check that the function takes the value, and that all other parameters have defaults.
-
-        :raises TypeError: naming the parameter.
-        """
+    def check(self) -> None:
+        """Check that the function takes the value, and that all other parameters have defaults."""
         schema = self.params.schema
         if not schema["properties"]:
             raise TypeError("a completer takes the value typed so far; give it a parameter: def complete(value: str)")

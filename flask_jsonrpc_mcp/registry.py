@@ -17,11 +17,13 @@ from typing import Generic, Protocol
 
 from .auth import Authenticator, Caller
 from .call import COMPLETION, METHOD, PROMPT, RESOURCE
+from .checks import check_placeholders, name_of, naming
 from .errors import InvalidCursor, MethodNotFound, SignInRequired
-from .method import M, Method, check_placeholders, marks, name_of, naming
+from .method import M, Method
 from .prompts import Completer, Prompt, completer_name
 from .rate_limits import RateLimits
 from .resources import Resource, is_template
+from .tool import marks
 
 EXTENSION = "jsonrpc_mcp"
 """``app.extensions["jsonrpc_mcp"]`` has the registries of the app's blueprints by full blueprint name."""

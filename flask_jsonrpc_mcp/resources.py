@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 from urllib.parse import unquote
 
 from .call import Call, Result
+from .checks import checked_age, checked_annotations, checked_name, checked_text
 from .content import ContentBlock, EmbeddedResource, PromptMessage, ToolResult
 from .errors import MethodNotFound
-from .method import CommonOptions, Method, checked_age, checked_annotations, checked_name, checked_text
+from .method import CommonOptions, Method
 from .schema import Function, read_texts
 from .strict_json import to_plain, write
 
@@ -65,11 +66,8 @@ class Resource(Method):
             "max_age": checked_age(options.get("max_age")),
         }
 
-    def check_variables(self) -> None:
-        """Check that the variables of the URI are the parameters of the function.
-
-        :raises TypeError: naming the variable or parameter.
-        """
+    def check(self) -> None:
+        """Check that the variables of the URI are the parameters of the function."""
         variables = set() if self.template is None else set(self.template.variables)
         properties, required = self.params.schema["properties"], self.params.schema.get("required", ())
         for name in sorted(variables - set(properties)):

@@ -12,8 +12,8 @@ from typing import Any
 from urllib.parse import quote
 
 from ..config import NO_DOTS
-from ..method import HINTS
 from ..registry import alias_of
+from ..tool import HINTS
 from .site import Cancelled, Site, SiteFailure, check_status, parse_json
 
 LIST_PATH = "/mcp/tools/list"

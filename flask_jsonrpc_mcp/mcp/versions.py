@@ -15,12 +15,12 @@ from ..call import Result
 from ..config import NO_DOTS
 from ..envelope import Prepared
 from ..errors import InvalidParams, RpcError
-from ..method import HINTS
 from ..prompts import Prompt
 from ..registry import alias_of
 from ..resources import Resource
 from ..schema.walk import can_be_wrapped, inline_references, wrap_schema
 from ..strict_json import write
+from ..tool import HINTS
 from . import protocol
 from .protocol import MODERN, RequestContext
 
@@ -48,6 +48,11 @@ def has_annotations(version: str) -> bool:
 def has_structured_content(version: str) -> bool:
     """Titles, output schemas, structured content, resource links and ``_meta`` of tools came with 2025-06-18."""
     return version >= "2025-06-18"
+
+
+def has_icons(version: str) -> bool:
+    """Icons of tools came with 2025-11-25."""
+    return version >= "2025-11-25"
 
 
 class HasSchema(Protocol):
@@ -78,6 +83,8 @@ def describe_tool(tool: Described, version: str, name_style: str | None = None) 
         described["name"] = alias_of(tool.name)
     described["inputSchema"] = inline_references(tool.params.schema)
     described.pop("outputSchema", None)
+    if not has_icons(version):
+        described.pop("icons", None)
     if not has_structured_content(version):
         described.pop("title", None)
     elif tool.output is not None:

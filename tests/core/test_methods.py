@@ -33,6 +33,7 @@ def test_the_public_names() -> None:
         "Sample",
         "Sampled",
         "TextContent",
+        "ToolGroup",
         "ToolResult",
         "current_call",
         "mcp_tool",
@@ -321,7 +322,7 @@ def test_discover_access_must_be_a_list_of_permissions(permissions: Any) -> None
 
 
 def test_what_cannot_be_marked_says_so() -> None:
-    with pytest.raises(TypeError, match="cannot be marked; write a function that calls it"):
+    with pytest.raises(TypeError, match="cannot be marked; register it with rpc.add_tool"):
         mcp_tool(len)
 
 
