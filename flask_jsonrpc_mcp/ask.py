@@ -228,16 +228,13 @@ class Answers:
     """The client's answers so far, by the keys of their questions.
 
     :param given: Each answer with the digest of its question, or ``None`` if the client sent it without a signed state.
-    :param state: The id of the ``requestState`` that the last answers came with, which the client could send again.
+    :param rounds: How often the client was asked in this call.
+    :param has_run: Whether the method has run in this call; not if only ``confirm=`` has asked.
     """
 
     given: Mapping[str, tuple[str | None, Any]]
-    state: str | None = None
-
-    @property
-    def method_has_asked(self) -> bool:
-        """Whether the method has run before and asked a question of its own, rather than ``confirm=``."""
-        return any(digest is not None for key, (digest, _) in self.given.items() if key != CONFIRM_KEY)
+    rounds: int = 0
+    has_run: bool = False
 
     def to(self, key: str, question: Question, *, signed: bool = False) -> Any:
         """Return the answer to a question.
@@ -255,21 +252,26 @@ class Answers:
             raise response
         return question.read(response)
 
-    def with_responses(self, questions: Mapping[str, Question], responses: Mapping[str, Any]) -> Answers:
+    def after(self, needed: InputNeeded, responses: Mapping[str, Any]) -> Answers:
         """Add responses to questions, or for each the `RpcError` that asking it raised."""
-        added = {key: (question.digest, responses[key]) for key, question in questions.items() if key in responses}
-        return Answers({**self.given, **added})
+        # A missing response becomes null, which fits no question, so it is asked again.
+        added = {key: (question.digest, responses.get(key)) for key, question in needed.questions.items()}
+        return Answers({**self.given, **added}, self.rounds + 1, self.has_run or needed.has_run)
 
 
 NO_ANSWERS = Answers({})
 
 
 class InputNeeded(BaseException):
-    """Ends the run of a method that needs answers. A method's ``except Exception`` does not catch it."""
+    """Ends the run of a method that needs answers. A method's ``except Exception`` does not catch it.
 
-    def __init__(self, questions: Mapping[str, Question]) -> None:
+    :param has_run: Whether the method asks, rather than ``confirm=`` before it.
+    """
+
+    def __init__(self, questions: Mapping[str, Question], *, has_run: bool) -> None:
         super().__init__(", ".join(questions))
         self.questions = dict(questions)
+        self.has_run = has_run
 
 
 def _checked_text(role: str, text: str) -> str:

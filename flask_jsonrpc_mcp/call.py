@@ -32,7 +32,6 @@ from .ask import (
 from .auth import Caller
 from .content import PromptMessage
 from .errors import CannotAsk, MissingCapability, RpcError
-from .mailbox import answer_timeout, current_mailbox
 from .strict_json import to_plain
 
 METHOD, PROMPT, RESOURCE, COMPLETION = "method", "prompt", "resource", "completion"
@@ -191,29 +190,26 @@ class Call:
     def confirm(self, message: str) -> None:
         """Ask the user whether the method may run at all; used for ``@mcp_tool(confirm=...)``.
 
-        :raises RpcError: if the user did not accept, or has accepted once already.
+        :raises RpcError: if the user did not accept.
         """
         if self.face == MCP and not current_app.secret_key:
             raise CannotAsk()
         question = Elicit(message)
         if question.feature not in self.capabilities:
             return
-        answer = self._answers_to({CONFIRM_KEY: question}, signed=True)[CONFIRM_KEY]
+        answer = self._answers_to({CONFIRM_KEY: question}, has_run=False)[CONFIRM_KEY]
         if not answer.accepted:
             raise RpcError("Not done: the person who was asked did not agree")
-        state, mailbox = self.answers.state, current_mailbox()
-        if state is not None and mailbox.is_possible and not mailbox.add(f"confirmed {state}", answer_timeout()):
-            raise RpcError("Not done again: the person who was asked agreed to it once")
 
     def _ask_one(self, question: Question, key: str | None) -> Any:
         if key is None:
             key = f"question-{1 + sum(asked.startswith('question-') for asked in self._asked)}"
         return self._answers_to({key: question})[key]
 
-    def _answers_to(self, questions: Mapping[str, Question], *, signed: bool = False) -> dict[str, Any]:
+    def _answers_to(self, questions: Mapping[str, Question], *, has_run: bool = True) -> dict[str, Any]:
         """Return the answers, or end the run with the questions that have none.
 
-        :param signed: Accept only answers that came with a signed state.
+        :param has_run: Whether the method asks. Before it only answers that came with a signed state are accepted.
         :raises InputNeeded: with the open questions.
         :raises ValueError: if a key was used for another question.
         """
@@ -232,11 +228,11 @@ class Call:
             if self._asked.setdefault(key, digest) != digest:
                 raise ValueError(f"the key {key!r} belongs to another question; give each its own key")
             try:
-                answers[key] = self.answers.to(key, question, signed=signed)
+                answers[key] = self.answers.to(key, question, signed=not has_run)
             except UnusableAnswer:
                 open_questions[key] = question
         if open_questions:
-            raise InputNeeded(open_questions)
+            raise InputNeeded(open_questions, has_run=has_run)
         return answers
 
 

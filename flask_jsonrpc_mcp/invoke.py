@@ -70,7 +70,7 @@ def invoke(call: Call, registry: Registry) -> Result:
             call.confirm(_confirmation(tool.confirm, call.arguments, method))
         # A retry with answers is the same call. If it counted again, a method with a limit of one call could ask, but
         # never finish.
-        if method.rate_limit and not call.answers.method_has_asked:
+        if method.rate_limit and not call.answers.has_run:
             registry.rate_limits.count_method(call.caller, call.kind, method.name, method.rate_limit)
         result = method.dump(_run(call, method, positional, named), call)
     except InputNeeded:

@@ -1,4 +1,4 @@
-"""Pass messages between the processes of an app: answers of older clients, cancellations, claims, announced changes.
+"""Pass messages between the processes of an app: open questions, answers, cancellations, announced changes.
 
 By default messages are rows of one SQLite file, which all workers of one machine share; for several machines
 ``JSONRPC_MCP_MAILBOX`` names a Redis. Every message expires, so nothing stays of a process that was killed.
@@ -93,14 +93,9 @@ class Mailbox:
             return {addresses[address]: json.loads(text) for address, text in backend.get([*addresses]).items()}
 
     def pop(self, key: str) -> Any:
-        """Read the value of a key and remove it; ``None`` if missing."""
+        """Read the value of a key and remove it; ``None`` if missing. Of several who try at once, one gets it."""
         with self._asking() as backend:
             return next(map(json.loads, backend.pop([_address(key)]).values()), None)
-
-    def add(self, key: str, seconds: int) -> bool:
-        """Claim a key, and return whether this is the first claim. `get` and `pop` do not see claims."""
-        with self._asking() as backend:
-            return backend.add(_address(f"{key} claimed"), seconds)
 
     def delete(self, keys: Iterable[str]) -> None:
         """Remove the values of some keys. If the backend fails, they expire."""
@@ -237,13 +232,13 @@ class _SqliteFile:
         PRAGMA journal_mode = WAL;
         PRAGMA synchronous = OFF;
         CREATE TABLE IF NOT EXISTS messages (
-            id INTEGER PRIMARY KEY, kind TEXT NOT NULL, address TEXT NOT NULL UNIQUE, text TEXT, expires REAL NOT NULL
+            id INTEGER PRIMARY KEY, kind TEXT NOT NULL, address TEXT NOT NULL UNIQUE, text TEXT NOT NULL,
+            expires REAL NOT NULL
         );
         CREATE INDEX IF NOT EXISTS by_kind ON messages (kind, id);
         CREATE INDEX IF NOT EXISTS by_expiry ON messages (expires);
     """
     PUT = "INSERT OR REPLACE INTO messages (kind, address, text, expires) VALUES (?, ?, ?, ?)"
-    ADD = "INSERT OR IGNORE INTO messages (kind, address, text, expires) VALUES (?, ?, ?, ?)"
     GET = "SELECT address, text FROM messages WHERE address = ? AND expires > ?"
     LIMIT = """DELETE FROM messages WHERE kind = ? AND id <=
         (SELECT id FROM messages WHERE kind = ? ORDER BY id DESC LIMIT 1 OFFSET ?)"""
@@ -252,10 +247,13 @@ class _SqliteFile:
         self._app = app
 
     def put(self, address: str, text: str, seconds: int) -> None:
-        self._insert(self.PUT, address, text, seconds)
-
-    def add(self, address: str, seconds: int) -> bool:
-        return self._insert(self.ADD, address, None, seconds) == 1
+        kind, now = _kind(address), time.time()
+        with self._open() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("DELETE FROM messages WHERE expires <= ?", (now,))
+            connection.execute(self.PUT, (kind, address, text, now + seconds))
+            connection.execute(self.LIMIT, (kind, kind, MAX_OF_KIND))
+            connection.execute("COMMIT")
 
     def get(self, addresses: Sequence[str]) -> dict[str, str]:
         with self._open() as connection:
@@ -274,16 +272,6 @@ class _SqliteFile:
             connection.executemany("DELETE FROM messages WHERE address = ?", [(address,) for address in found])
             connection.execute("COMMIT")
             return found
-
-    def _insert(self, statement: str, address: str, text: str | None, seconds: int) -> int:
-        kind, now = _kind(address), time.time()
-        with self._open() as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            connection.execute("DELETE FROM messages WHERE expires <= ?", (now,))
-            inserted = connection.execute(statement, (kind, address, text, now + seconds)).rowcount
-            connection.execute(self.LIMIT, (kind, kind, MAX_OF_KIND))
-            connection.execute("COMMIT")
-            return inserted
 
     def _select(self, connection: sqlite3.Connection, addresses: Sequence[str]) -> dict[str, str]:
         now = time.time()
@@ -318,7 +306,7 @@ class _SqliteFile:
 
 
 class _Redis:
-    """Texts by address: each is a list of one, because blocking reads take lists; claims are strings.
+    """Texts by address: each is a list of one, because blocking reads take lists.
 
     For each kind there is a sorted set of addresses by age, to remove the oldest when there are too many.
     """
@@ -332,17 +320,16 @@ class _Redis:
 
         self._app = app
         self.failures = (redis.RedisError, OSError)
-        # Never retry by itself: a claim whose reply was lost would look like that of another call.
+        # Never retry by itself: what was popped is gone if the reply was lost.
         options = {"socket_connect_timeout": TIMEOUT, "socket_timeout": TIMEOUT, "retry": Retry(NoBackoff(), 0)}
         self._client: Any = redis.Redis.from_url(url, decode_responses=True, **options)
 
     def put(self, address: str, text: str, seconds: int) -> None:
-        pipeline, key = self._client.pipeline(), self._key(address)
-        self._store(pipeline.delete(key).rpush(key, text).expire(key, seconds), address, seconds)
-
-    def add(self, address: str, seconds: int) -> bool:
-        pipeline = self._client.pipeline().set(self._key(address), "", nx=True, ex=seconds)
-        return self._store(pipeline, address, seconds) is True
+        pipeline, key, ages = self._client.pipeline(), self._key(address), self._key(_kind(address))
+        pipeline.delete(key).rpush(key, text).expire(key, seconds)
+        *_, count = pipeline.zadd(ages, {address: time.time()}).expire(ages, seconds).zcard(ages).execute()
+        if count > MAX_OF_KIND:
+            self._client.delete(*[self._key(oldest) for oldest, _ in self._client.zpopmin(ages, count - MAX_OF_KIND)])
 
     def get(self, addresses: Sequence[str]) -> dict[str, str]:
         pipeline = self._client.pipeline()
@@ -360,14 +347,6 @@ class _Redis:
         found = _without_missing([*by_key.values()], pipeline.execute()[::2])
         return found if first is None else {**found, by_key[first[0]]: first[1]}
 
-    def _store(self, pipeline: Any, address: str, seconds: int) -> Any:
-        """Execute what stores a message, and remove the oldest of its kind if there are too many."""
-        ages = self._key(_kind(address))
-        first, *_, count = pipeline.zadd(ages, {address: time.time()}).expire(ages, seconds).zcard(ages).execute()
-        if count > MAX_OF_KIND:
-            self._client.delete(*[self._key(oldest) for oldest, _ in self._client.zpopmin(ages, count - MAX_OF_KIND)])
-        return first
-
     def _key(self, name: str) -> str:
         return f"flask-jsonrpc-mcp:{_owner(self._app)}:{name}"
 
@@ -383,8 +362,8 @@ def _make_backend(app: App) -> _SqliteFile | _Redis | None:
             return _Redis(app, place)
         except ImportError:
             app.logger.warning(
-                "%sMAILBOX names a Redis, but its client is not installed, so MCP clients from before 2026-07-28 cannot"
-                " be asked anything, and changes are not announced; install flask-jsonrpc-mcp[redis]",
+                "%sMAILBOX names a Redis, but its client is not installed, so MCP clients cannot be asked anything,"
+                " and changes are not announced; install flask-jsonrpc-mcp[redis]",
                 PREFIX,
             )
             return None

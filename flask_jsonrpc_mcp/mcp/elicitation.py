@@ -3,6 +3,9 @@
 Since 2026-07-28 a request that needs input ends with an ``input_required`` result and a signed ``requestState``; the
 client retries it with ``inputResponses``. Before, the server sends a request of its own while the client's request is
 open. Either way the method runs again from its beginning.
+
+A state is good for one run: the mailbox has an entry for it until it is used. A used state cannot be told from one
+whose entry was lost, so losing entries can close questions, and cannot open any.
 """
 
 from __future__ import annotations
@@ -16,15 +19,20 @@ from typing import Any, TypeVar
 from itsdangerous import BadData
 
 from ..ask import NO_ANSWERS, Answers, InputNeeded, Question
+from ..auth import Caller
 from ..envelope import RpcRequest
 from ..errors import CannotAsk, MalformedParams, RpcError
-from ..mailbox import answer_timeout
+from ..mailbox import NoMailbox, answer_timeout, current_mailbox
+from ..strict_json import write
 from .protocol import MODERN, SERVER_INFO, RequestContext
 from .sessions import load_signed, signer
 from .versions import question_request
 
 MAX_ROUNDS = 20
-"""Maximum rounds of questions in one request of a client from before 2026-07-28."""
+"""Maximum rounds of questions in one call."""
+
+MAX_ANSWERS = 1 << 20
+"""Maximum size of all answers to one call in bytes, because every state has those of the rounds before."""
 
 _SALT = "flask-jsonrpc-mcp.request-state"
 _RETRY_MEMBERS = ("inputResponses", "requestState", "_meta")
@@ -38,11 +46,16 @@ def input_required(needed: InputNeeded, message: RpcRequest, context: RequestCon
     """Build an ``input_required`` result with a signed ``requestState``; the client retries with ``inputResponses``.
 
     :raises CannotAsk: if the app has no key to sign with.
+    :raises NoMailbox: if the mailbox cannot be reached.
+    :raises RpcError: if the client was asked too often.
     """
     if not context.app.secret_key:
         raise CannotAsk()
-    asked = {key: question.digest for key, question in needed.questions.items()}
-    state = [*_binding(message, context), asked, dict(context.answers.given), secrets.token_hex(8)]
+    _check_rounds(context.answers)
+    entry = _entry_key(context.caller)
+    current_mailbox().put(entry, True, answer_timeout())
+    answers = context.answers.after(needed, {})
+    state = [_binding(message, context), entry, dict(answers.given), answers.rounds, answers.has_run]
     return {
         "resultType": "input_required",
         "inputRequests": {key: question_request(each, context.version) for key, each in needed.questions.items()},
@@ -54,26 +67,36 @@ def input_required(needed: InputNeeded, message: RpcRequest, context: RequestCon
 def with_answers(message: RpcRequest, context: RequestContext) -> RequestContext:
     """Add the ``inputResponses`` of a retried request to its context.
 
-    :raises MalformedParams: if the ``requestState`` was altered, has expired, or is that of another request or caller.
+    :raises MalformedParams: if the ``requestState`` was altered, has expired, was used, or is that of another request
+        or caller.
+    :raises NoMailbox: if the mailbox cannot be reached.
     """
     params: Any = message.params
     responses, token = params.get("inputResponses"), params.get("requestState")
     if context.version != MODERN or (responses is None and token is None):
         return context
-    if responses is not None and not isinstance(responses, dict):
+    responses = {} if responses is None else responses
+    if not isinstance(responses, dict):
         raise MalformedParams("params.inputResponses must be an object")
     if token is None:
         # Without a state it is unknown whether these were ever asked for; see Answers.given.
-        return context._replace(answers=Answers({key: (None, response) for key, response in (responses or {}).items()}))
+        return context._replace(answers=_checked_size(Answers({key: (None, each) for key, each in responses.items()})))
     try:
-        digest, principal, blueprint, asked, given, state = load_signed(context.app, _SALT, token, answer_timeout())
+        binding, entry, earlier, rounds, has_run = load_signed(context.app, _SALT, token, answer_timeout())
     except (BadData, TypeError, ValueError, AttributeError) as error:
         raise MalformedParams("params.requestState was altered or has expired; send the request anew") from error
-    if [digest, principal, blueprint] != _binding(message, context):
+    if binding != _binding(message, context):
         raise MalformedParams("params.requestState belongs to another request")
-    answered = {key: (asked[key], response) for key, response in (responses or {}).items() if key in asked}
-    earlier = {key: (each[0], each[1]) for key, each in given.items()}
-    return context._replace(answers=Answers({**earlier, **answered}, state))
+    # What is asked for has null as its answer so far.
+    given = {key: (digest, responses.get(key) if each is None else each) for key, (digest, each) in earlier.items()}
+    answers = _checked_size(Answers(given, rounds, has_run))
+    try:
+        is_open = current_mailbox().pop(entry) is not None
+    except NoMailbox as error:
+        raise NoMailbox("Not run: this server cannot reach its mailbox, which has its questions; try again") from error
+    if not is_open:
+        raise MalformedParams("params.requestState was answered before or has expired; send the request anew")
+    return context._replace(answers=answers)
 
 
 def run_asking(run: Callable[[Answers], T], ask: Ask, needed: InputNeeded | None = None) -> T:
@@ -84,20 +107,37 @@ def run_asking(run: Callable[[Answers], T], ask: Ask, needed: InputNeeded | None
     :param needed: The questions of an earlier run.
     """
     answers = NO_ANSWERS
-    for _ in range(MAX_ROUNDS):
+    while True:
         if needed is not None:
-            answers = answers.with_responses(needed.questions, ask(needed.questions))
+            answers = answers.after(needed, ask(needed.questions))
         try:
             return run(answers)
         except InputNeeded as more:
+            _check_rounds(answers)
             needed = more
-    raise RpcError(f"The client was asked {MAX_ROUNDS} times, and its answers did not fit the questions")
 
 
-def _binding(message: RpcRequest, context: RequestContext) -> list[str]:
-    """Return what a ``requestState`` is valid for: this request by this caller at this blueprint."""
+def _check_rounds(answers: Answers) -> None:
+    if answers.rounds >= MAX_ROUNDS:
+        raise RpcError(f"The client was asked {MAX_ROUNDS} times, and its answers did not fit the questions")
+
+
+def _checked_size(answers: Answers) -> Answers:
+    if len(write(answers.given)) > MAX_ANSWERS:
+        raise MalformedParams(f"the answers of one call may have {MAX_ANSWERS} bytes together; these have more")
+    return answers
+
+
+def _entry_key(caller: Caller) -> str:
+    """Return the key of a new state's entry in the mailbox. Each caller has a kind, and so a limit, of their own."""
+    owner = caller.principal or f"address:{caller.address}"
+    return f"state-{hashlib.sha256(owner.encode()).hexdigest()[:16]} {secrets.token_hex(16)}"
+
+
+def _binding(message: RpcRequest, context: RequestContext) -> str:
+    """Return a hash of what a ``requestState`` is valid for: this request by this caller at this blueprint."""
     params: Any = message.params
     lasting = {name: value for name, value in params.items() if name not in _RETRY_MEMBERS}
     # Sorted, because a client may retry with the members in another order.
-    digest = hashlib.sha256(json.dumps([message.method, lasting], sort_keys=True).encode()).hexdigest()
-    return [digest, context.caller.principal, context.mount]
+    bound = [message.method, lasting, context.caller.principal, context.mount]
+    return hashlib.sha256(json.dumps(bound, sort_keys=True).encode()).hexdigest()

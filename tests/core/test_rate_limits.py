@@ -8,14 +8,16 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from flask_limiter import Limiter
 
 from flask_jsonrpc_mcp import McpBlueprint, current_call, mcp_tool
+from flask_jsonrpc_mcp.mcp.protocol import LEGACY, MODERN
 from tests.apps.limited_app import create_app, limiter, rpc
 from tests.conftest import Site, asking, basic, make_app
-from tests.support.answering import EVERYTHING, Respondent, accept
+from tests.support.answering import EVERYTHING, Respondent, accept, questions_of
 from tests.support.mcp_messages import ModernClient, client_of, result
 from tests.support.servers import Server, free_port, gunicorn, need
 
@@ -122,8 +124,9 @@ def test_unknown_tools_count_on_mcp_too(site: Site) -> None:
     assert client.call("absent").get_json()["result"]["isError"] is True
 
 
-@pytest.mark.parametrize("confirm", [None, "Really?"])
-def test_a_call_that_asks_counts_once(confirm: str | None) -> None:
+@pytest.mark.parametrize("version", [MODERN, LEGACY[0]])
+@pytest.mark.parametrize(("confirm", "first"), [(None, "first"), ("Really?", "first"), (None, "confirm")])
+def test_a_call_that_asks_counts_once(confirm: str | None, first: str, version: str) -> None:
     """However often it runs again with an answer: limited to one call, it could else never end."""
     limiter = Limiter(lambda: "anyone", storage_uri="memory://")
     rpc = McpBlueprint(limiter=limiter)
@@ -131,16 +134,40 @@ def test_a_call_that_asks_counts_once(confirm: str | None) -> None:
     @rpc.method("ask", rate_limit="1/hour")
     @mcp_tool(confirm=confirm)
     def ask() -> str:
-        names = [current_call.elicit(text, {"name": str}).content["name"] for text in ("First?", "Last?")]
+        names = [current_call.elicit(key, {"name": str}, key=key).content["name"] for key in (first, "last")]
         return " ".join(names)
 
     app = make_app(rpc, SECRET_KEY="key")
     limiter.init_app(app)
-    client = Respondent(
-        ModernClient(app.test_client(), capabilities=EVERYTHING),
-        [*([accept()] if confirm else []), accept(name="Ada"), accept(name="Lovelace")],
-    )
-    assert client.call("ask") == "Ada Lovelace"
-    again = ModernClient(app.test_client(), capabilities=EVERYTHING).call("ask")
-    if confirm is None:
-        assert "Too many calls" in result(again)["content"][0]["text"]
+    confirming = [accept()] if confirm else []
+
+    def call() -> Any:
+        client = client_of(version, app.test_client(), capabilities=EVERYTHING)
+        # The first answer to the last question does not fit.
+        answers = [*confirming, accept(name="Ada"), accept(name=7), accept(name="Lovelace")]
+        return Respondent(client, answers).call("ask")
+
+    assert call() == "Ada Lovelace"
+    assert call().startswith("Too many calls")
+
+
+def test_an_answer_that_is_sent_again_runs_nothing() -> None:
+    limiter, runs = Limiter(lambda: "anyone", storage_uri="memory://"), []
+    rpc = McpBlueprint(limiter=limiter)
+
+    @rpc.method("ask", rate_limit="1/hour")
+    @mcp_tool
+    def ask() -> None:
+        runs.append("began")
+        current_call.elicit("Sure?")
+        runs.append("ended")
+
+    app = make_app(rpc, SECRET_KEY="key")
+    limiter.init_app(app)
+    client = ModernClient(app.test_client(), capabilities=EVERYTHING)
+    state = questions_of(client, "ask")["requestState"]
+    again = {"name": "ask", "arguments": {}, "requestState": state, "inputResponses": {"question-1": accept()}}
+    statuses = [client.post("tools/call", again).status_code for _ in range(50)]
+    assert (statuses, runs) == ([200] + [400] * 49, ["began", "began", "ended"])
+    forged = {"name": "ask", "arguments": {}, "inputResponses": {"question-1": accept()}}
+    assert "Too many calls" in result(client.post("tools/call", forged))["content"][0]["text"]

@@ -11,6 +11,7 @@ from flask import Flask
 
 from tests.conftest import basic
 from tests.deploy.test_sample_app import new_site
+from tests.support.answering import DECLINE, Respondent, accept
 from tests.support.mcp_messages import LegacyClient, ModernClient, error, events, result
 
 ASKABLE: dict[str, Any] = {"elicitation": {}}
@@ -88,15 +89,11 @@ def test_an_import_is_all_or_nothing(admin: ModernClient) -> None:
 
 
 def test_a_delete_asks_first(admin: ModernClient) -> None:
-    asked = result(admin.call("articles.delete", {"id": 1}))
-    assert asked["resultType"] == "input_required"
-    assert asked["inputRequests"]["confirm"]["params"]["message"] == "Delete article 1 for good?"
-    again = {"name": "articles.delete", "arguments": {"id": 1}, "requestState": asked["requestState"]}
-    declined = result(admin.post("tools/call", {**again, "inputResponses": {"confirm": {"action": "decline"}}}))
-    assert declined["isError"]
+    declining = Respondent(admin, [DECLINE])
+    assert declining.call("articles.delete", {"id": 1}).startswith("Not done")
+    assert [question["params"]["message"] for question in declining.asked] == ["Delete article 1 for good?"]
     assert not result(admin.call("articles.get", {"id": 1}))["isError"]
-    agreed = {"confirm": {"action": "accept", "content": {}}}
-    assert result(admin.post("tools/call", {**again, "inputResponses": agreed}))["structuredContent"] is True
+    assert Respondent(admin, [accept()]).call("articles.delete", {"id": 1}) is True
     assert result(admin.call("articles.get", {"id": 1}))["isError"]
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from flask_jsonrpc_mcp.mcp.protocol import MODERN
 from tests.conftest import asking
 from tests.support.conversations import Conversation, text_of
 from tests.support.mailboxes import (
@@ -73,6 +76,23 @@ def test_the_level_of_a_session_is_known_to_all_workers(server: Server) -> None:
         message, reply = client.call("count", {"to": 1}).messages()
         assert message["params"] == {"level": "info", "data": "counted 1"}
         assert text_of(reply) == "1"
+
+
+def test_a_question_that_is_answered_to_all_workers_at_once_runs_its_tool_once(server: Server) -> None:
+    client = Conversation(server, MODERN, CAN_ASK)
+    together = threading.Barrier(9)
+
+    def answer(state: str) -> tuple[int, Any]:
+        together.wait()
+        params = {"name": "greet", "arguments": {}, "requestState": state, "inputResponses": {"question-1": ADA}}
+        exchange = client.open("tools/call", params)
+        return exchange.status, exchange.json().get("result", {}).get("structuredContent")
+
+    for _ in range(5):
+        state = client.call("greet").json()["result"]["requestState"]
+        with ThreadPoolExecutor(9) as pool:
+            outcomes = sorted(pool.map(answer, [state] * 9))
+        assert outcomes == [(200, "Hello Ada")] + [(400, None)] * 8
 
 
 def test_killed_workers_leave_only_what_expires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

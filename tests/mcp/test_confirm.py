@@ -296,5 +296,14 @@ def test_one_confirmation_is_good_for_one_run(site: Site, deleted: list[Any]) ->
         "inputResponses": {"confirm": {"action": "accept"}},
     }
     assert result(client.post("tools/call", again))["isError"] is False
-    repeated = result(client.post("tools/call", again))
-    assert (repeated["isError"], deleted) == (True, [7])
+    assert (error(client.post("tools/call", again))[:2], deleted) == ((400, -32602), [7])
+
+
+def test_a_person_who_declined_is_asked_again_before_it_runs(site: Site, deleted: list[Any]) -> None:
+    client = ModernClient(site.client, capabilities=EVERYTHING)
+    state = questions_of(client, "delete", {"id": 7})["requestState"]
+    again = {"name": "delete", "arguments": {"id": 7}, "requestState": state}
+    declined = result(client.post("tools/call", {**again, "inputResponses": {"confirm": DECLINE}}))
+    assert declined["content"][0]["text"] == REFUSED
+    accepted = client.post("tools/call", {**again, "inputResponses": {"confirm": accept()}})
+    assert (error(accepted)[:2], deleted) == ((400, -32602), [])

@@ -84,22 +84,11 @@ def test_a_value_stays_until_it_is_replaced_popped_or_deleted(place: object) -> 
     assert mailbox.get_all(["answer 1", "answer 2"]) == {}
 
 
-def test_a_key_is_claimed_once(place: object) -> None:
-    mailbox = open_mailbox(place)
-    assert [mailbox.add("confirmed 1", 60), mailbox.add("confirmed 1", 60), mailbox.add("confirmed 2", 60)] == [
-        True,
-        False,
-        True,
-    ]
-    assert mailbox.get("confirmed 1") is None  # a claim is no value
-
-
-def test_values_and_claims_expire(place: object) -> None:
+def test_values_expire(place: object) -> None:
     mailbox = open_mailbox(place)
     mailbox.put("answer 1", 1, 1)
-    assert (mailbox.get("answer 1"), mailbox.add("confirmed 1", 1)) == (1, True)
+    assert mailbox.get("answer 1") == 1
     wait_until(lambda: mailbox.get("answer 1") is None, "the value expires")
-    wait_until(lambda: mailbox.add("confirmed 1", 1), "the claim expires")
     assert mailbox.pop("answer 1") is None
     assert mailbox.wait_for(["answer 1"], 0, lambda: False) is None
 
@@ -109,11 +98,8 @@ def test_the_newest_messages_of_each_kind_are_kept(place: object, little_room: N
     mailbox.put("answer 1", "waited for", 30)  # the oldest message, and the first to expire
     for number in range(30):
         mailbox.put(f"level {number}", number, 60)
-        assert mailbox.add(f"confirmed {number}", 60) is True
     assert mailbox.get_all(f"level {number}" for number in range(30)) == {f"level {n}": n for n in range(20, 30)}
     assert mailbox.get("answer 1") == "waited for"
-    assert [mailbox.add(f"confirmed {number}", 60) for number in range(29, 19, -1)] == [False] * 10
-    assert mailbox.add("confirmed 0", 60) is True  # forgotten: there are too many
 
 
 def test_a_value_that_was_put_again_counts_as_new(place: object, little_room: None) -> None:
@@ -170,33 +156,36 @@ def test_a_value_of_another_process_arrives_at_once(place: object) -> None:
     assert arrived - values["answer 1"] < 0.5  # about 0.05 on a machine that does nothing else
 
 
-def claim_many(place: object, start: Any, outcomes: Any) -> None:
+def pop_many(place: object, start: Any, outcomes: Any) -> None:
     mailbox = open_mailbox(place)
     start.wait()
-    outcomes.put([mailbox.add(f"confirmed {number}", 60) for number in range(100)])
+    outcomes.put([mailbox.pop(f"state {number}") is not None for number in range(100)])
 
 
-def test_of_two_processes_that_claim_a_key_one_gets_it(place: object) -> None:
-    process = multiprocessing.get_context("spawn")
+def test_of_two_processes_that_pop_a_value_one_gets_it(place: object) -> None:
+    mailbox, process = open_mailbox(place), multiprocessing.get_context("spawn")
+    for number in range(100):
+        mailbox.put(f"state {number}", True, 60)
     start, outcomes = process.Barrier(2), process.Queue()
-    racers = [process.Process(target=claim_many, args=(place, start, outcomes)) for _ in range(2)]
+    racers = [process.Process(target=pop_many, args=(place, start, outcomes)) for _ in range(2)]
     for racer in racers:
         racer.start()
-    claimed = [outcomes.get(timeout=60) for _ in racers]
+    popped = [outcomes.get(timeout=60) for _ in racers]
     for racer in racers:
         racer.join()
-    assert [sum(both) for both in zip(*claimed, strict=True)] == [1] * 100
+    assert [sum(both) for both in zip(*popped, strict=True)] == [1] * 100
 
 
-def test_of_many_threads_that_claim_a_key_one_gets_it(place: object) -> None:
+def test_of_many_threads_that_pop_a_value_one_gets_it(place: object) -> None:
     mailbox, ready = open_mailbox(place), threading.Barrier(8)
+    mailbox.put("state 1", True, 60)
 
-    def claim(number: int) -> bool:
+    def pop(number: int) -> bool:
         ready.wait()
-        return mailbox.add("confirmed state", 60)
+        return mailbox.pop("state 1") is not None
 
     with ThreadPoolExecutor(8) as pool:
-        assert sorted(pool.map(claim, range(8))) == [False] * 7 + [True]
+        assert sorted(pool.map(pop, range(8))) == [False] * 7 + [True]
 
 
 FORKING = """
@@ -244,10 +233,11 @@ def test_a_redis_that_was_down_is_tried_again(tmp_path: Path, no_break: None) ->
     port = free_port()
     mailbox = open_mailbox(f"redis://127.0.0.1:{port}")
     with pytest.raises(NoMailbox):
-        mailbox.add("confirmed 1", 60)
+        mailbox.put("answer 1", 1, 60)
     for _ in range(2):  # the second is a restart, which closes the connections of the first
         with running_redis(tmp_path, port):
-            assert [mailbox.add("confirmed 1", 60), mailbox.add("confirmed 1", 60)] == [True, False]
+            mailbox.put("answer 1", 1, 60)
+            assert [mailbox.pop("answer 1"), mailbox.pop("answer 1")] == [1, None]
 
 
 def test_a_failing_mailbox_is_not_asked_again_for_a_second(
@@ -320,7 +310,7 @@ def not_a_file(file: Path) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("broken", [full_disk, locked, not_a_file])
-def test_a_claim_that_cannot_be_stored_is_an_error_and_no_claim(
+def test_what_cannot_be_written_is_an_error_and_changes_nothing(
     mail: Path,
     no_break: None,
     monkeypatch: pytest.MonkeyPatch,
@@ -329,15 +319,17 @@ def test_a_claim_that_cannot_be_stored_is_an_error_and_no_claim(
 ) -> None:
     monkeypatch.setattr(mailbox_module, "TIMEOUT", 0.1)
     mailbox = open_mailbox(mail)
-    mailbox.put("level 1", 1, 60)
+    mailbox.put("state 1", 1, 60)
     with broken(mail / "mailbox.sqlite3"):
         for _ in range(2):
             with pytest.raises(NoMailbox):
-                mailbox.add("confirmed 1", 60)
+                mailbox.pop("state 1")
         with pytest.raises(NoMailbox):
-            mailbox.put("answer 1", "x" * 100_000, 60)
+            mailbox.put("state 1", "x" * 100_000, 60)
     assert str(mail) in caplog.text
-    assert [mailbox.add("confirmed 1", 60), mailbox.add("confirmed 1", 60)] == [True, False]
+    assert mailbox.pop("state 1") == (None if broken is not_a_file else 1)
+    mailbox.put("state 1", 2, 60)
+    assert [mailbox.pop("state 1"), mailbox.pop("state 1")] == [2, None]
 
 
 def test_a_damaged_file_is_replaced(mail: Path, no_break: None, caplog: pytest.LogCaptureFixture) -> None:
@@ -351,7 +343,7 @@ def test_a_damaged_file_is_replaced(mail: Path, no_break: None, caplog: pytest.L
     assert mailbox.get("level 1") == 2
 
 
-def test_without_the_client_of_redis_older_clients_cannot_be_asked(
+def test_without_the_client_of_redis_clients_cannot_be_asked(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setitem(sys.modules, "redis", None)
@@ -363,7 +355,7 @@ def test_without_the_client_of_redis_older_clients_cannot_be_asked(
     assert caplog.text.count("install flask-jsonrpc-mcp[redis]") == 1
     assert result(site.client.call("plain"))["isError"] is False
     modern = ModernClient(site.site.client, capabilities=CAN_ASK)
-    assert result(modern.call("ask"))["resultType"] == "input_required"
+    assert error(modern.call("ask"))[1:] == (-32000, NoMailbox.default_message)
     assert result(modern.post("server/discover"))["capabilities"]["tools"] == {}
 
 

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 from itsdangerous import TimestampSigner
 
 from flask_jsonrpc_mcp import McpBlueprint, RpcError, current_call, mcp_tool
+from flask_jsonrpc_mcp.mcp.elicitation import MAX_ANSWERS, MAX_ROUNDS
 from flask_jsonrpc_mcp.mcp.protocol import LEGACY
 from flask_jsonrpc_mcp.mcp.sessions import signer
-from tests.conftest import Site, asking, basic, make_app, make_auth
+from tests.conftest import PERMISSIONS, Site, asking, basic, make_app, make_auth
 from tests.support.answering import DECLINE, EVERYTHING, accept, questions_of
 from tests.support.mcp_messages import ModernClient, error, result
 
 BELONGS = "params.requestState belongs to another request"
 ALTERED = "params.requestState was altered or has expired; send the request anew"
+TOO_LARGE = "the answers of one call may have 1048576 bytes together; these have more"
+UNREACHABLE = "Not run: this server cannot reach its mailbox, which has its questions; try again"
+CLOSED = "params.requestState was answered before or has expired; send the request anew"
 
 
 def ask(item: str = "", count: int = 0) -> str:
@@ -24,8 +33,8 @@ def ask(item: str = "", count: int = 0) -> str:
 
 
 @pytest.fixture
-def site() -> Site:
-    site = Site(McpBlueprint(auth=make_auth()), SECRET_KEY="key")
+def site(tmp_path: Path) -> Site:
+    site = Site(McpBlueprint(auth=make_auth()), SECRET_KEY="key", JSONRPC_MCP_MAILBOX=tmp_path / "mail")
     site.tool(ask)
     site.tool(ask, name="other")
     site.rpc.add_prompt("ask", ask)
@@ -152,35 +161,44 @@ def test_a_state_and_a_session_belong_to_the_url_they_were_given_at() -> None:
     assert statuses == [200, 200, 404]
 
 
-def test_a_state_expires(monkeypatch: pytest.MonkeyPatch) -> None:
-    site = Site(McpBlueprint(), SECRET_KEY="key", JSONRPC_MCP_ANSWER_TIMEOUT=60)
-    site.tool(ask)
+def test_a_state_expires(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.app.config["JSONRPC_MCP_ANSWER_TIMEOUT"] = 60
     client = client_for(site)
     now = 1_800_000_000
     monkeypatch.setattr(TimestampSigner, "get_timestamp", lambda self: now)
     monkeypatch.setattr("flask_jsonrpc_mcp.mcp.sessions.time.time", lambda: now)
-    state = questions_of(client, "ask")["requestState"]
-    now += 60
-    assert value(again(client, state)) == "accept"
-    now += 1
-    assert error(again(client, state)) == (400, -32602, ALTERED)
-    now -= 61 + 60  # signed by a machine whose clock is a minute ahead
-    assert value(again(client, state)) == "accept"
-    now -= 1
-    assert error(again(client, state)) == (400, -32602, ALTERED)
+    for offset, is_valid in ((59, True), (61, False), (-60, True), (-61, False)):  # negative: another machine's clock
+        now = 1_800_000_000
+        state = questions_of(client, "ask")["requestState"]
+        now += offset
+        if is_valid:
+            assert value(again(client, state)) == "accept"
+        else:
+            assert error(again(client, state)) == (400, -32602, ALTERED)
 
 
-def test_a_state_outlives_a_change_of_keys(site: Site) -> None:
-    client = client_for(site)
-    state = questions_of(client, "ask")["requestState"]
-    site.app.config.update(SECRET_KEY="new", SECRET_KEY_FALLBACKS=["older", "key"])
-    assert value(again(client, state)) == "accept"
-    newer = questions_of(client, "ask")["requestState"]
-    site.app.config["SECRET_KEY_FALLBACKS"] = None
-    assert error(again(client, state)) == (400, -32602, ALTERED)
-    assert value(again(client, newer)) == "accept"
-    site.app.config["SECRET_KEY"] = "another"
-    assert error(again(client, newer)) == (400, -32602, ALTERED)
+def test_a_state_is_valid_as_long_as_its_key_and_its_mailbox(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder of the app's own stays with a new key. The default one, and the place in a Redis, depend on the key."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for folder, outcome in ((tmp_path / "mail", None), (None, CLOSED)):
+        site.app.config.update(SECRET_KEY="key", SECRET_KEY_FALLBACKS=None, JSONRPC_MCP_MAILBOX=folder)
+        client = client_for(site)
+        state, used = (questions_of(client, "ask")["requestState"] for _ in range(2))
+        assert value(again(client, used)) == "accept"
+        site.app.config.update(SECRET_KEY="new", SECRET_KEY_FALLBACKS=["older", "key"])
+        assert error(again(client, used)) == (400, -32602, CLOSED)
+        newer = questions_of(client, "ask")["requestState"]
+        if outcome is None:
+            assert value(again(client, state)) == "accept"
+        else:
+            assert error(again(client, state)) == (400, -32602, CLOSED)
+        site.app.config["SECRET_KEY_FALLBACKS"] = None
+        assert error(again(client, state)) == (400, -32602, ALTERED)
+        assert value(again(client, newer)) == "accept"
+        site.app.config["SECRET_KEY"] = "another"
+        assert error(again(client, newer)) == (400, -32602, ALTERED)
 
 
 def test_without_a_key_no_state_is_believed(site: Site) -> None:
@@ -233,9 +251,10 @@ def test_responses_that_are_none_are_refused(site: Site, responses: Any) -> None
 
 def test_a_state_without_answers_asks_again(site: Site) -> None:
     client = client_for(site)
-    state = questions_of(client, "ask")["requestState"]
+    needed = questions_of(client, "ask")
     for responses in ({}, None, {"other": accept()}):
-        assert result(again(client, state, inputResponses=responses))["resultType"] == "input_required"
+        needed = result(again(client, needed["requestState"], inputResponses=responses))
+        assert needed["resultType"] == "input_required"
 
 
 def test_a_client_that_can_no_longer_be_asked_is_told(site: Site) -> None:
@@ -264,3 +283,139 @@ def test_a_failure_after_an_answer_is_told_like_any_other(site: Site) -> None:
     client = client_for(site)
     failed = result(again(client, questions_of(client, "fail")["requestState"], "fail"))
     assert (failed["isError"], failed["content"][0]["text"]) == (True, "too late")
+
+
+# One state, one run
+
+
+@pytest.fixture
+def runs(site: Site) -> list[str]:
+    """What the runs of ``first_last``, which asks two questions, were told."""
+    runs: list[str] = []
+
+    def first_last() -> str:
+        names = ""
+        runs.append(names)
+        for key in ("first", "last"):
+            names += current_call.elicit(key, {"name": str}, key=key).content["name"]
+            runs.append(names)
+        return names
+
+    site.tool(first_last)
+    return runs
+
+
+def name(client: ModernClient, state: Any, **given: str) -> Any:
+    return again(client, state, "first_last", inputResponses={key: accept(name=text) for key, text in given.items()})
+
+
+def test_a_state_is_good_for_one_run(site: Site, runs: list[str]) -> None:
+    client = client_for(site)
+    first = questions_of(client, "first_last")["requestState"]
+    second = result(name(client, first, first="Ada"))["requestState"]
+    assert error(name(client, first, first="Eve")) == (400, -32602, CLOSED)
+    assert value(name(client, second, last=" Lovelace")) == "Ada Lovelace"
+    for state in (first, second):
+        assert error(name(client, state, first="Eve", last="Eve")) == (400, -32602, CLOSED)
+    assert runs == ["", "", "Ada", "", "Ada", "Ada Lovelace"]
+
+
+def test_of_many_who_answer_at_once_one_runs_it(site: Site, runs: list[str]) -> None:
+    state = result(name(client_for(site), questions_of(client_for(site), "first_last")["requestState"], first="Ada"))
+    together = threading.Barrier(8)
+
+    def answer(number: int) -> Any:
+        client = ModernClient(site.app.test_client(), capabilities=EVERYTHING)
+        together.wait()
+        return name(client, state["requestState"], last=str(number)).status_code
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sorted(pool.map(answer, range(8))) == [200] + [400] * 7
+    assert len(runs) == 1 + 2 + 3
+
+
+def test_a_used_state_stays_used_after_a_restart(site: Site) -> None:
+    client = client_for(site)
+    state = questions_of(client, "ask")["requestState"]
+    assert value(again(client, state)) == "accept"
+    app = make_app(site.rpc, SECRET_KEY="key", JSONRPC_MCP_MAILBOX=site.app.config["JSONRPC_MCP_MAILBOX"])
+    restarted = ModernClient(app.test_client(), capabilities=EVERYTHING)
+    assert error(again(restarted, state)) == (400, -32602, CLOSED)
+    assert value(again(restarted, questions_of(client, "ask")["requestState"])) == "accept"
+
+
+def test_a_flood_of_questions_lets_no_state_run_twice_and_closes_none_of_others(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flask_jsonrpc_mcp.mailbox.MAX_OF_KIND", 10)
+    flooding, other, anonymous = client_for(site, "reader"), client_for(site, "writer"), client_for(site)
+    waiting = questions_of(other, "ask")["requestState"]
+    elsewhere = questions_of(anonymous, "ask")["requestState"]
+    used = questions_of(flooding, "ask")["requestState"]
+    assert value(again(flooding, used)) == "accept"
+    anonymous.client.environ_base["REMOTE_ADDR"] = "192.0.2.1"
+    for _ in range(11):
+        for client in (flooding, anonymous):
+            latest = questions_of(client, "ask")["requestState"]
+    assert error(again(flooding, used)) == (400, -32602, CLOSED)
+    assert value(again(other, waiting)) == "accept"
+    assert [value(again(anonymous, state)) for state in (elsewhere, latest)] == ["accept", "accept"]
+
+
+@pytest.mark.parametrize("at", ["first", "second"])
+def test_nothing_runs_again_while_the_mailbox_is_out_of_reach(
+    site: Site, runs: list[str], at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flask_jsonrpc_mcp.mailbox.RETRY_AFTER", 0)
+    folder, client = tmp_path / "mail", client_for(site)
+    state = questions_of(client, "first_last")["requestState"]
+    folder.rename(tmp_path / "away")
+    folder.touch()
+    if at == "first":
+        assert error(client.call("first_last"))[:2] == (200, -32000)
+    else:
+        assert error(name(client, state, first="Ada")) == (200, -32000, UNREACHABLE)
+        assert runs == [""]
+    folder.unlink()
+    (tmp_path / "away").rename(folder)
+    assert result(name(client, state, first="Ada"))["resultType"] == "input_required"
+
+
+def test_a_state_ends_with_the_mailbox_that_would_know_of_its_use(site: Site, tmp_path: Path) -> None:
+    client = client_for(site)
+    state = questions_of(client, "ask")["requestState"]
+    shutil.rmtree(tmp_path / "mail")
+    assert error(again(client, state)) == (400, -32602, CLOSED)
+
+
+def test_a_caller_who_has_lost_a_permission_runs_nothing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.tool(ask, name="guarded", access=["write"])
+    client = client_for(site, "writer")
+    state = questions_of(client, "guarded")["requestState"]
+    monkeypatch.setitem(PERMISSIONS, "writer", [])
+    assert error(again(client, state, "guarded")) == (400, -32602, "Unknown tool: guarded")
+
+
+def test_a_client_is_asked_twenty_times_at_most(site: Site, runs: list[str]) -> None:
+    """Answers that do not fit are asked for again; each of these runs belongs to one call that was counted."""
+    client = client_for(site)
+    needed = questions_of(client, "first_last")
+    for _ in range(MAX_ROUNDS):
+        response = again(client, needed["requestState"], "first_last", inputResponses={"first": accept(name=7)})
+        needed = response.get_json().get("result", needed)
+    assert error(response)[1:] == (-32000, "The client was asked 20 times, and its answers did not fit the questions")
+    assert runs == [""] * (MAX_ROUNDS + 1)
+
+
+def test_a_state_cannot_grow_without_bound(site: Site, runs: list[str]) -> None:
+    """Compressed it may be small, but the next worker reads all of it."""
+    client = client_for(site)
+    state = questions_of(client, "first_last")["requestState"]
+    assert error(name(client, state, first="x" * MAX_ANSWERS)) == (400, -32602, TOO_LARGE)
+    params = {"name": "first_last", "arguments": {}, "inputResponses": {"unasked": "x" * MAX_ANSWERS}}
+    assert error(client.post("tools/call", params)) == (400, -32602, TOO_LARGE)
+    half = MAX_ANSWERS // 2
+    second = result(name(client, state, first="x" * half))["requestState"]
+    assert error(name(client, second, last="x" * half)) == (400, -32602, TOO_LARGE)
+    assert runs == ["", "", "x" * half]
+    assert value(name(client, second, last="x")) == "x" * half + "x"
