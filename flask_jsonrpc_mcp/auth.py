@@ -9,12 +9,14 @@ must be right on every route; and a method's permissions are all required.
 from __future__ import annotations
 
 import hashlib
+import inspect
 import re
 import secrets
+import sqlite3
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -33,16 +35,20 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 LOCAL = "local"
 """The scheme of callers on the command line, who need no credentials."""
 
+NAMED_BY = ("username", "name", "id", "email")
+IDENTIFIED_BY = ("id", "username", "email", "name")
+"""The attributes or members of a user, best first, that are its name in the log and its identity."""
+
 
 @dataclass(frozen=True)
 class Caller:
     """Who is calling.
 
     :param user: What the auth object's verify callback returned; ``None`` for an anonymous caller.
-    :param name: The name to log; empty for an anonymous caller.
+    :param name: The name to log, from the user; never a secret. Empty for an anonymous caller.
     :param scheme: The auth scheme in lower case; ``None`` for an anonymous caller.
     :param may_sign_in: Anonymous, and there is an auth object to sign in with.
-    :param principal: Identifies the caller across requests; empty for an anonymous caller.
+    :param principal: A digest that identifies the caller across requests; empty for an anonymous caller.
     :param address: The remote address, as Flask sees it (see werkzeug's ``ProxyFix``).
     """
 
@@ -91,6 +97,10 @@ class Authenticator:
             self.auths = (auth,)
         else:
             raise TypeError(f"auth must be a Flask-HTTPAuth object, not {type(auth).__name__}")
+        selectors = [_own_header(auth) or _schemes(auth)[0] for auth in self.auths]
+        for selector in selectors:
+            if selectors.count(selector) > 1:
+                raise ValueError(f"auth has two objects for {selector}; use one, whose callback checks what both do")
 
     @property
     def schemes(self) -> list[str]:
@@ -139,6 +149,8 @@ class Authenticator:
 
         :raises Unauthorized: if there are credentials that are wrong, malformed or of another scheme.
         """
+        if self.auths:
+            g.flask_httpauth_user = None  # a before_request function, or a context around the request, may have set it
         address = request.remote_addr or ""
         matching = [auth for auth in self.auths if _has_credentials_for(auth, request)]
         if len(matching) > 1:
@@ -147,27 +159,15 @@ class Authenticator:
             if self.auths and request.headers.get("Authorization", "").strip():
                 raise Unauthorized()
             permissions = self._permissions(None, None, None)
-            if self.auths:
-                g.flask_httpauth_user = None  # a before_request function of the app may have set it
             return Caller(permissions=permissions, may_sign_in=bool(self.auths), address=address)
         [auth] = matching
         credentials = auth.get_auth()
         if credentials is None or not _is_well_formed(auth, credentials):
             raise Unauthorized()
-        user = auth.authenticate(credentials, _stored_password(auth, credentials))
-        if not user:
+        user = auth.authenticate(credentials, auth.get_auth_password(credentials))
+        if _is_refused(user):
             raise Unauthorized()
-        username = credentials.get("username")
-        # Like Flask-HTTPAuth: get_user_roles is called with the credentials if verify_password returned True.
-        role_holder = credentials if user is True else user
-        user = username if user is True else user
-        permissions = self._permissions(auth, role_holder if user is None else user, role_holder)
-        g.flask_httpauth_user = user  # for auth.current_user(), as login_required does
-        scheme = auth.scheme.lower()
-        name, identity = (username, username) if username else _named_by(user, credentials.token)
-        # With the header, because two auth objects may have the same scheme.
-        principal = f"{(auth.header or 'authorization').lower()}:{scheme}:{identity}"
-        return Caller(user, name, scheme, permissions, principal=principal, address=address)
+        return self._signed_in(user, credentials, auth, auth.scheme.lower(), address)
 
     def identify_by_name(self, name: str) -> Caller | None:
         """Build a `Caller` for a user name without checking credentials (command line only).
@@ -175,14 +175,29 @@ class Authenticator:
         :returns: ``None`` if ``user_loader`` does not find the user.
         """
         user = None if self.user_loader is None else current_app.ensure_sync(self.user_loader)(name)
-        if not user:
+        if _is_refused(user):
             return None
         auth = next((auth for auth in self.auths if auth.get_user_roles_callback is not None), None)
-        role_holder = Authorization(LOCAL, {"username": name}) if user is True else user
-        user = name if user is True else user
-        permissions = self._permissions(auth, user, role_holder)
-        g.flask_httpauth_user = user
-        return Caller(user, name, LOCAL, permissions, principal=f"{LOCAL}:{name}")
+        return self._signed_in(user, Authorization(LOCAL, {"username": name}), auth, LOCAL)
+
+    def _signed_in(
+        self, user: Any, credentials: Authorization, auth: HTTPAuth | None, scheme: str, address: str = ""
+    ) -> Caller:
+        username, known = credentials.get("username"), None if user is True else user
+        # Like Flask-HTTPAuth: get_user_roles is called with the credentials if the callback returned True.
+        role_holder, user = (credentials, username) if user is True else (user, user)
+        g.flask_httpauth_user = user  # for auth.current_user(), as login_required does
+        permissions = self._permissions(auth, role_holder if user is None else user, role_holder)
+        # A user name of Basic may be an API key. A digest proves a password, and the command line knows no secrets.
+        is_public = scheme == LOCAL or isinstance(auth, HTTPDigestAuth)
+        kind = "token" if username is None else username if is_public else "password"
+        secret = _secret_in(credentials)
+        name = next((text for _, text in _facts_about(known, NAMED_BY) if text != secret), kind)
+        identity = next(_facts_about(known, IDENTIFIED_BY), ("credentials", username or credentials.token))
+        # With the header, because two auth objects may have the same scheme. As a digest, because it may be a token.
+        content = repr((auth and auth.header, scheme, *identity))
+        principal = hashlib.sha256(content.encode()).hexdigest()
+        return Caller(user, name, scheme, permissions, principal=principal, address=address)
 
     def _permissions(self, auth: HTTPAuth | None, user: Any, role_holder: Any) -> frozenset[str]:
         if self.permissions_loader is not None:
@@ -196,30 +211,35 @@ class Authenticator:
         return frozenset([granted] if isinstance(granted, str) else granted)
 
 
+def _own_header(auth: HTTPAuth) -> str | None:
+    return None if auth.header == "Authorization" else auth.header
+
+
+def _schemes(auth: HTTPAuth) -> list[str]:
+    # HTTPBasicAuth with a custom scheme (which keeps browsers from showing their dialog) still accepts "Basic".
+    return [*(["basic"] if isinstance(auth, HTTPBasicAuth) else []), auth.scheme.lower()]
+
+
 def _has_credentials_for(auth: HTTPAuth, request: Request) -> bool:
     """Whether the request has credentials of the scheme that this auth object checks."""
-    if auth.header is not None and auth.header != "Authorization":
-        return bool(request.headers.get(auth.header))
-    scheme = request.headers.get("Authorization", "").strip().partition(" ")[0].lower()
-    # HTTPBasicAuth with a custom scheme (which keeps browsers from showing their dialog) still accepts "Basic".
-    return scheme == auth.scheme.lower() or (scheme == "basic" and isinstance(auth, HTTPBasicAuth))
-
-
-def _stored_password(auth: HTTPAuth, credentials: Authorization) -> Any:
-    """Return the password to compare with, unless ``verify_password`` does the comparison."""
-    if isinstance(auth, HTTPBasicAuth) and auth.verify_password_callback is not None:
-        return None
-    return auth.get_auth_password(credentials)
+    header = _own_header(auth)
+    if header is not None:
+        return bool(request.headers.get(header))
+    return request.headers.get("Authorization", "").strip().partition(" ")[0].lower() in _schemes(auth)
 
 
 def _is_well_formed(auth: HTTPAuth, credentials: Authorization) -> bool:
-    """Whether the credentials are complete, so that callbacks only get real ones."""
+    """Whether the credentials are complete, so that callbacks only get real ones and Flask-HTTPAuth raises no error."""
     if isinstance(auth, HTTPBasicAuth):
         username, password = credentials.get("username"), credentials.get("password")
-        return bool(username) and _is_text(username) and _is_text(password)
+        # Without these callbacks hmac.compare_digest compares the password, which must be ASCII then.
+        any_text = auth.verify_password_callback or auth.hash_password_callback
+        return bool(username) and _is_text(username) and _is_text(password, ascii_only=not any_text)
     if isinstance(auth, HTTPDigestAuth):
-        needed = ["username", "realm", "nonce", "uri", "response", "opaque", *(["nc", "cnonce"] if auth.qop else [])]
-        return all(_is_text(credentials.get(name), ascii_only=True) for name in needed)
+        more = ["nc", "cnonce"] if auth.qop or auth.algorithm == "MD5-Sess" else []
+        needed = ["username", "realm", "nonce", "uri", "response", "opaque", *more]
+        is_complete = all(_is_text(credentials.get(name), ascii_only=True) for name in needed)
+        return is_complete and bool(auth.qop or not credentials.get("qop"))
     return bool(credentials.token) and _is_text(credentials.token)
 
 
@@ -230,22 +250,36 @@ def _is_text(value: str | None, *, ascii_only: bool = False) -> bool:
     return _CONTROL.search(value) is None
 
 
-def _named_by(user: Any, token: str | None) -> tuple[str, str]:
-    """Return the name to log and the identity of a user with a token.
+def _is_refused(user: Any) -> bool:
+    """Whether a callback has found no user: what ``login_required`` refuses, and everything else that is falsy.
 
-    Never the token itself, which a ``verify_token`` callback may return as the user; then its digest identifies it.
+    :raises TypeError: for a coroutine, which is truthy before it has checked anything.
     """
-    name, identity = _attribute_of(user, "username", "name", "id"), _attribute_of(user, "id", "username")
-    if not identity or identity == token:
-        identity = "sha256:" + hashlib.sha256(str(token).encode()).hexdigest()
-    return "token" if name is None or name == token else name, identity
+    if inspect.isawaitable(user):
+        raise TypeError("the callback that checks credentials returned a coroutine; declare it with async def")
+    return not user or user in (False, None)
 
 
-def _attribute_of(user: Any, *names: str) -> str | None:
-    if isinstance(user, str):
-        return user
-    values = (user.get(name) if isinstance(user, Mapping) else getattr(user, name, None) for name in names)
-    return next((str(value) for value in values if isinstance(value, (str, int, UUID)) and value != ""), None)
+def _secret_in(credentials: Authorization) -> str | None:
+    """Return what must not be logged: the token, the password, or a user name without password, which is an API key."""
+    username, password = credentials.get("username"), credentials.get("password")
+    if password is None:
+        return credentials.token
+    return None if password == username else password or username
+
+
+def _facts_about(user: Any, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Yield the attributes or members that a user has of these: what each is, and its text."""
+    if isinstance(user, (str, int, UUID)):
+        yield type(user).__name__, str(user)
+        return
+    owner = user.__class__  # of the user behind a proxy, too
+    members = dict(user) if isinstance(user, sqlite3.Row) else user
+    for name in names:
+        value = members.get(name) if isinstance(members, Mapping) else getattr(members, name, None)
+        if isinstance(value, (str, int, UUID)) and str(value):
+            # With the types: the user 7 is not the user "7", nor the customer 7.
+            yield f"{owner.__module__}.{owner.__qualname__}.{name}: {type(value).__name__}", str(value)
 
 
 class CachedPasswords:

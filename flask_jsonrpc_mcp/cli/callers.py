@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
-from flask import Flask, current_app, request
+from flask import Flask, current_app, g, request
 from flask.cli import ScriptInfo
 from werkzeug.exceptions import HTTPException
 
@@ -177,6 +177,7 @@ def _make_caller(registry: Registry, user: str | None, as_permissions: str | Non
     elif anyone:  # anonymous, and there is no way to sign in here
         caller = replace(registry.auth.identify(request), may_sign_in=False)
     else:
+        g.flask_httpauth_user = None  # a before_request function may have set it
         caller = Caller(name=DEVELOPER, scheme=LOCAL, permissions=registry.permissions, principal=f"{LOCAL}:")
     if caller is None:
         raise click.UsageError(f"There is no user {user!r}")

@@ -3,21 +3,43 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
+import sqlite3
 import threading
 from base64 import b64encode
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 import pytest
-from flask import g, request
+from flask import Flask, g, request
 from flask_httpauth import HTTPBasicAuth, HTTPDigestAuth, HTTPTokenAuth, MultiAuth
+from flask_limiter import Limiter
+from itsdangerous import URLSafeTimedSerializer
 
-from flask_jsonrpc_mcp import McpBlueprint, RpcError
+from flask_jsonrpc_mcp import Call, Caller, McpBlueprint, RpcError, current_call, mcp_tool, method_called
 from flask_jsonrpc_mcp.cli import mcp
+from flask_jsonrpc_mcp.mcp.protocol import LEGACY
 from tests.conftest import PERMISSIONS, Site, asking, basic, make_auth, make_token_auth
+from tests.support import faces
+from tests.support.mcp_messages import LegacyClient, result
 
 CHALLENGE = 'Basic realm="Authentication Required"'
+
+
+FACES = (
+    faces.rest,
+    faces.jsonrpc,
+    faces.jsonrpc_get,
+    faces.batch,
+    faces.own_url,
+    faces.own_url_get,
+    faces.mcp_modern,
+    faces.mcp_legacy,
+)
 
 
 def site_with(auth: Any, **options: Any) -> Site:
@@ -164,8 +186,8 @@ def test_multi_auth_chooses_by_scheme_in_any_case() -> None:
     assert response.headers.getlist("WWW-Authenticate") == [CHALLENGE, 'Bearer realm="Authentication Required"']
 
 
-def make_digest_auth() -> HTTPDigestAuth:
-    auth = HTTPDigestAuth()
+def make_digest_auth(**options: Any) -> HTTPDigestAuth:
+    auth = HTTPDigestAuth(**options)
     auth.generate_nonce(lambda: "nonce")
     auth.verify_nonce(lambda nonce: nonce == "nonce")
     auth.generate_opaque(lambda: "opaque")
@@ -212,6 +234,27 @@ def test_an_incomplete_digest_is_401(changes: dict[str, str | None]) -> None:
     """Flask-HTTPAuth raises TypeError for some of these, which would be a 500."""
     site = site_with(make_digest_auth())
     assert site.invoke("whoami", {}, headers=digest("writer", "writer", **changes)).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("options", "changes"),
+    [({"qop": None}, {}), ({"qop": None, "algorithm": "MD5-Sess"}, {"qop": None, "cnonce": None})],
+    ids=str,
+)
+def test_a_digest_of_another_kind_is_401(options: dict[str, Any], changes: dict[str, str | None]) -> None:
+    """Flask-HTTPAuth raises TypeError for these, too."""
+    site = site_with(make_digest_auth(**options))
+    assert site.invoke("whoami", {}, headers=digest("writer", "writer", **changes)).status_code == 401
+
+
+def test_a_stored_password_is_compared_with_any_text() -> None:
+    """``hmac.compare_digest`` takes ASCII only; a verify or hash callback takes everything."""
+    plain, hashed = HTTPBasicAuth(), HTTPBasicAuth()
+    plain.get_password(lambda username: "right")
+    hashed.get_password(lambda username: hashlib.sha256("é".encode()).hexdigest())
+    hashed.hash_password(lambda password: hashlib.sha256(password.encode()).hexdigest())
+    for auth, password, status in ((plain, "right", 200), (plain, "é", 401), (hashed, "é", 200), (hashed, "e", 401)):
+        assert Site(McpBlueprint(auth=auth)).list_tools(headers=basic("ada", password)).status_code == status
 
 
 def test_a_custom_scheme_still_takes_basic() -> None:
@@ -336,6 +379,20 @@ def test_an_auth_object_of_another_kind_raises() -> None:
         McpBlueprint(auth="basic")
 
 
+@pytest.mark.parametrize(
+    "auths",
+    [
+        (HTTPTokenAuth(), HTTPTokenAuth("bearer")),
+        (HTTPBasicAuth(), HTTPTokenAuth(), HTTPBasicAuth("xBasic")),
+        (HTTPTokenAuth("A", header="X-API-Key"), HTTPTokenAuth("B", header="X-API-Key")),
+    ],
+)
+def test_two_auth_objects_for_the_same_credentials_raise(auths: Any) -> None:
+    """MultiAuth would ask the first of them only."""
+    with pytest.raises(ValueError, match=r"auth has two objects for \S+; use one"):
+        McpBlueprint(auth=MultiAuth(*auths))
+
+
 @pytest.mark.parametrize("failure", [RuntimeError("database is down: secret"), SystemExit(3)], ids=repr)
 def test_a_failing_verify_callback_is_a_500_that_tells_nothing(failure: BaseException) -> None:
     auth = HTTPBasicAuth()
@@ -382,17 +439,6 @@ def test_a_challenge_that_cannot_be_made_is_a_500_in_json() -> None:
     assert (response.status_code, response.get_json()["error"]["code"]) == (500, "internal_error")
 
 
-def test_a_token_that_is_taken_for_the_user_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
-    auth = HTTPTokenAuth("Bearer")
-    auth.verify_token(lambda token: token)
-    site = Site(McpBlueprint(auth=auth))
-    site.tool(lambda: 1, name="f")
-    with caplog.at_level("INFO", logger=site.app.logger.name):
-        assert site.invoke("f", {}, headers={"Authorization": "Bearer s3cret"}).status_code == 200
-    assert "caller='token'" in caplog.text
-    assert "s3cret" not in caplog.text
-
-
 def test_identities_never_mix_between_threads(guarded_site: Site) -> None:
     """Signed-in and anonymous calls at once: nobody ever sees another's tools."""
     expected = {
@@ -423,31 +469,364 @@ def test_g_belongs_to_the_request(guarded_site: Site) -> None:
     assert guarded_site.invoke("seen", {}).get_json() == {"result": None}
 
 
-def test_an_anonymous_caller_is_not_the_user_of_a_context_around_the_request(guarded_site: Site) -> None:
-    guarded_site.tool(lambda: getattr(g, "flask_httpauth_user", "nobody"), name="seen")
-    guarded_site.app.before_request(lambda: setattr(g, "flask_httpauth_user", "admin"))
-    assert guarded_site.invoke("seen", {}).get_json() == {"result": None}
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("before", ["a request in the same context", "a before_request function"])
+def test_an_anonymous_caller_is_not_the_user_that_was_in_g_before(face: faces.Face, before: str) -> None:
+    auth, seen = make_auth(), []
+    rpc = McpBlueprint(auth=auth)
+    rpc.add_method("whoami", mcp_tool(annotations={"readOnlyHint": True})(lambda: seen.append(auth.current_user())))
+    site = Site(rpc)
+    if before == "a before_request function":
+        site.app.before_request(lambda: setattr(g, "flask_httpauth_user", "admin"))
+    with site.app.app_context():  # Flask takes it for both requests, with its g
+        for headers in (basic("writer"), {}):
+            assert face("whoami", {}).send(site.client, headers).status_code == 200
+    assert seen == ["writer", None]
+
+
+def test_a_permissions_loader_may_ask_for_the_current_user() -> None:
+    """It must not find the one before: permissions of another user would follow."""
+    auth = make_auth()
+    site = Site(McpBlueprint(auth=auth))
+    site.tool(lambda: 1, name="administer", access=["administer"])
+    site.rpc.permissions_loader(lambda user: PERMISSIONS.get(auth.current_user(), []))
+    with site.app.app_context():
+        names = [site.names(headers=headers) for headers in ({}, basic("admin"), {}, basic("reader"))]
+    assert names == [[], ["administer"], [], []]
+
+
+@pytest.mark.parametrize("failure", [RuntimeError("database is down: secret"), SystemExit(3)], ids=repr)
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("headers", [{}, basic("admin")], ids=["anonymous", "signed in"])
+def test_a_failing_permissions_loader_runs_nothing(
+    headers: dict[str, str], face: faces.Face, failure: BaseException
+) -> None:
+    ran: list[int] = []
+    rpc = McpBlueprint(auth=make_auth())
+    rpc.add_method("f", mcp_tool(annotations={"readOnlyHint": True})(lambda: ran.append(1)))
+
+    @rpc.permissions_loader
+    def load(user: str | None) -> None:
+        raise failure
+
+    response = face("f", {}).send(Site(rpc).client, headers)
+    assert "error" in response.get_json()
+    assert b"secret" not in response.data
+    assert ran == []
 
 
 class Falsy:
+    """A user object that counts as false, and equals nothing but itself."""
+
     def __bool__(self) -> bool:
         return False
 
 
-@pytest.mark.parametrize("returned", [None, False, 0, 0.0, "", [], {}, Falsy()], ids=repr)
-@pytest.mark.parametrize("scheme", ["Basic", "Bearer"])
-@pytest.mark.parametrize("several", [False, True], ids=["alone", "in a MultiAuth"])
-def test_a_verify_callback_that_returns_a_falsy_value_refuses(scheme: str, returned: Any, several: bool) -> None:
-    basic_auth, token_auth = HTTPBasicAuth(), HTTPTokenAuth()
-    basic_auth.verify_password(lambda username, password: returned)
-    token_auth.verify_token(lambda token: returned)
-    alone = basic_auth if scheme == "Basic" else token_auth
-    site = Site(McpBlueprint(auth=MultiAuth(basic_auth, token_auth) if several else alone))
+class LikeNumpy(Falsy):
+    """numpy's False: it is not ``False``, and equals it."""
+
+    def __eq__(self, other: object) -> bool:
+        return other is False
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class EqualToAll:
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Unequal:
+    """A user object that is truthy, equals not even itself, and has no hash."""
+
+    def __eq__(self, other: object) -> bool:
+        return False
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def shown(value: object) -> str:
+    return repr(value) if type(value).__module__ == "builtins" else type(value).__name__
+
+
+def password_auth(returned: Any) -> HTTPBasicAuth:
+    auth = HTTPBasicAuth()
+    auth.verify_password(lambda username, password: returned)
+    return auth
+
+
+def token_auth(returned: Any, **options: Any) -> HTTPTokenAuth:
+    auth = HTTPTokenAuth(**options)
+    auth.verify_token(lambda token: returned)
+    return auth
+
+
+def async_auth(returned: Any) -> HTTPBasicAuth:
+    auth = HTTPBasicAuth()
+
+    @auth.verify_password
+    async def verify(username: str, password: str) -> Any:
+        return returned
+
+    return auth
+
+
+BEARER = {"Authorization": "Bearer token"}
+AUTHS: dict[str, tuple[Any, dict[str, str]]] = {
+    "Basic": (password_auth, basic("ada")),
+    "Basic, async": (async_auth, basic("ada")),
+    "Bearer": (token_auth, BEARER),
+    "another scheme": (lambda returned: token_auth(returned, scheme="ApiKey"), {"Authorization": "ApiKey token"}),
+    "a header": (lambda returned: token_auth(returned, header="X-API-Key"), {"X-API-Key": "token"}),
+    "Basic of a MultiAuth": (lambda returned: MultiAuth(password_auth(returned), token_auth("bob")), basic("ada")),
+    "Bearer of a MultiAuth": (lambda returned: MultiAuth(password_auth("bob"), token_auth(returned)), BEARER),
+}
+
+
+def statuses(auth: Any, headers: dict[str, str]) -> tuple[int, set[int]]:
+    """What ``login_required`` answers, and what our faces do."""
+    rpc = McpBlueprint(auth=auth)
+    rpc.add_method("public", mcp_tool(annotations={"readOnlyHint": True})(lambda: "ran"))
+    site = Site(rpc)
+    site.app.add_url_rule("/view", view_func=auth.login_required(lambda: "ran"), methods=["POST"])
+    ours = {face("public", {}).send(site.client, headers).status_code for face in FACES}
+    return site.client.post("/view", headers=headers).status_code, ours
+
+
+@pytest.mark.parametrize("returned", [None, False, 0, 0.0, LikeNumpy(), EqualToAll()], ids=shown)
+@pytest.mark.parametrize("kind", AUTHS)
+def test_what_login_required_refuses_is_refused(kind: str, returned: Any) -> None:
+    make, headers = AUTHS[kind]
+    assert statuses(make(returned), headers) == (401, {401})
+
+
+@pytest.mark.parametrize("returned", ["", [], {}, Falsy()], ids=shown)
+@pytest.mark.parametrize("kind", AUTHS)
+def test_any_other_falsy_value_is_refused_too(kind: str, returned: Any) -> None:
+    """``login_required`` lets these through, as a user who has no name."""
+    make, headers = AUTHS[kind]
+    assert statuses(make(returned), headers) == (200, {401})
+
+
+@pytest.mark.parametrize("returned", [True, "ada", 7, {"id": 0}, ("ada",), Unequal()], ids=shown)
+@pytest.mark.parametrize("kind", AUTHS)
+def test_any_other_value_is_the_user(kind: str, returned: Any) -> None:
+    make, headers = AUTHS[kind]
+    assert statuses(make(returned), headers) == (200, {200})
+
+
+@pytest.mark.parametrize(
+    ("stored", "status"), [(None, 401), (False, 401), (0, 401), ("", 401), ("wrong", 401), ("right", 200)]
+)
+def test_the_password_of_a_digest(stored: Any, status: int) -> None:
+    auth = make_digest_auth()
+    auth.get_password(lambda username: stored)
+    site = Site(McpBlueprint(auth=auth))
     site.tool(lambda: "ran", name="public")
-    headers = basic("ada") if scheme == "Basic" else {"Authorization": "Bearer token"}
-    assert site.invoke("public", {}, headers=headers).status_code == 401
-    assert site.rpc_post(asking("public"), headers=headers).status_code == 401
-    assert site.client.post("/mcp", json=asking("ping"), headers=headers).status_code == 401
+    site.app.add_url_rule("/view", view_func=auth.login_required(lambda: "ran"), methods=["POST"])
+    headers = digest("writer", "right")
+    assert site.invoke("public", {}, headers=headers).status_code == status
+    assert site.client.post("/view", headers=headers).status_code == status
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
+@pytest.mark.parametrize("kind", ["Basic", "Bearer", "a header"])
+def test_a_callback_that_forgets_to_await_signs_nobody_in(kind: str) -> None:
+    """A coroutine is truthy, so ``login_required`` takes it for the user."""
+
+    async def verify() -> None:
+        return None
+
+    make, headers = AUTHS[kind]
+    auth = make(None)
+    auth.verify_password_callback = auth.verify_token_callback = lambda *credentials: verify()
+    site = Site(McpBlueprint(auth=auth))
+    assert site.list_tools(headers=headers).status_code == 500
+
+
+@dataclass
+class User:
+    """A user object, as a database or a mapping of claims has it."""
+
+    id: Any = None
+    username: Any = None
+    name: Any = None
+    email: Any = None
+
+
+class Customer(User):
+    """A user from another table, with ids of its own."""
+
+
+def row(**columns: Any) -> sqlite3.Row:
+    connection = sqlite3.connect(":memory:")
+    connection.row_factory = sqlite3.Row
+    values = ", ".join(f":{name} AS {name}" for name in columns)
+    with closing(connection):
+        found: sqlite3.Row = connection.execute(f"SELECT {values}", columns).fetchone()
+    return found
+
+
+def caller_of(auth: Any, headers: dict[str, str]) -> Caller:
+    """Who calls, as the receivers of ``method_called`` get to know it."""
+    site, seen = Site(McpBlueprint(auth=auth)), []
+    site.tool(lambda: 1, name="f")
+
+    def receive(sender: Flask, call: Call, **rest: Any) -> None:
+        seen.append(call.caller)
+
+    with method_called.connected_to(receive, site.app):
+        assert site.invoke("f", {}, headers=headers).status_code == 200
+    [caller] = seen
+    assert isinstance(caller, Caller)
+    return caller
+
+
+class TestNames:
+    """A caller is named by the user that the callback returned, and never by a secret."""
+
+    @pytest.mark.parametrize(
+        ("returned", "name"),
+        [
+            ("ada", "ada"),
+            ("Ada Lovelace", "Ada Lovelace"),
+            (7, "7"),
+            (UUID(int=7), str(UUID(int=7))),
+            (User(7, "ada", "Ada Lovelace", "ada@site.example"), "ada"),
+            (User(7, None, "Ada Lovelace", "ada@site.example"), "Ada Lovelace"),
+            (User(7, email="ada@site.example"), "7"),
+            (User(0), "0"),
+            (User(email="ada@site.example"), "ada@site.example"),
+            ({"username": "ada"}, "ada"),
+            ({"username": "", "name": ["ada"], "id": 7}, "7"),
+            (row(id=7, username="ada"), "ada"),
+            (row(user_id=7), "password"),
+            (object(), "password"),
+            (True, "password"),
+        ],
+        ids=shown,
+    )
+    def test_the_user_that_was_found_is_the_one_that_is_logged(self, returned: Any, name: str) -> None:
+        assert caller_of(password_auth(returned), basic("ADA", "lovelace")).name == name
+        assert caller_of(token_auth(returned), BEARER).name == name.replace("password", "token")
+
+    def test_a_digest_needs_the_password_so_its_name_is_no_secret(self) -> None:
+        site = site_with(make_digest_auth())
+        site.tool(lambda: current_call.caller.name, name="named")
+        assert site.invoke("named", {}, headers=digest("writer", "writer")).get_json() == {"result": "writer"}
+
+    SECRET = "sk_live_0123456789"
+
+    @pytest.mark.parametrize(
+        ("auth", "headers"),
+        [
+            (password_auth(True), basic(SECRET, "")),
+            (password_auth(True), basic(SECRET, "unused")),
+            (password_auth(User(7, "ada")), basic(SECRET, "")),
+            (password_auth(User(7, "ada")), basic(SECRET, "unused")),
+            (password_auth(object()), basic(SECRET, "unused")),
+            (password_auth(SECRET), basic(SECRET, "")),
+            (password_auth({"id": SECRET, "name": SECRET}), basic(SECRET, "")),
+            (password_auth(SECRET), basic("x-access-token", SECRET)),
+            (password_auth({"id": SECRET}), basic("x-access-token", SECRET)),
+            (token_auth(True), {"Authorization": f"Bearer {SECRET}"}),
+            (token_auth(SECRET), {"Authorization": f"Bearer {SECRET}"}),
+            (token_auth(User(SECRET, SECRET, SECRET, SECRET)), {"Authorization": f"Bearer {SECRET}"}),
+            (token_auth(SECRET, header="X-API-Key"), {"X-API-Key": SECRET}),
+        ],
+        ids=itertools.count(),
+    )
+    def test_a_secret_is_in_no_log_limit_session_or_signal(
+        self, auth: Any, headers: dict[str, str], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """API keys are sent as user names too, with any password or none."""
+        limiter = Limiter(lambda: "anyone", storage_uri="memory://")
+        site = Site(McpBlueprint(auth=auth, limiter=limiter, rate_limit="9/hour"), SECRET_KEY="key")
+        limiter.init_app(site.app)
+        site.tool(lambda: current_call.caller.name + current_call.caller.principal, name="named", rate_limit="9/hour")
+        caplog.set_level("DEBUG")
+        client = LegacyClient(site.client, headers=headers)
+        client.initialize()
+        assert client.session is not None
+        named = result(client.call("named"))["structuredContent"]["result"]
+        _, signed = URLSafeTimedSerializer("any key").loads_unsafe(client.session)
+        counted = str(limiter.storage.storage)  # type: ignore[attr-defined]
+        assert LEGACY[0] in signed
+        assert "9/1/hour" in counted
+        assert "name='named'" in caplog.text
+        for text in (named, str(signed), counted, caplog.text):
+            assert self.SECRET not in text
+
+
+class TestPrincipals:
+    """Limits, sessions and questions belong to the user that the callback returned."""
+
+    SPELLINGS = ("ada", "Ada", "ADA", "ada ", " ada", "\uff41da", "a\u200dda")
+
+    @pytest.mark.parametrize("user", ["ada", 7, User(7), User(None, "ada"), {"name": "ada"}, row(id=7)], ids=shown)
+    def test_every_spelling_of_a_name_is_one_caller(self, user: Any) -> None:
+        limiter = Limiter(lambda: "anyone", storage_uri="memory://")
+        site = Site(McpBlueprint(auth=password_auth(user), limiter=limiter, rate_limit="3/hour"), SECRET_KEY="key")
+        limiter.init_app(site.app)
+        site.tool(lambda: 1, name="f")
+        statuses = [site.invoke("f", {}, headers=basic(name, "x")).status_code for name in self.SPELLINGS]
+        assert statuses == [200] * 3 + [429] * 4
+        client = LegacyClient(site.client, headers=basic("ada", "x"))
+        client.initialize()
+        client.headers = basic("ADA", "x")
+        assert client.send(asking("ping")).status_code == 200
+
+    def test_a_new_token_of_a_user_is_the_same_caller(self) -> None:
+        first, second = ({"Authorization": f"Bearer {token}"} for token in ("one", "two"))
+        auth = token_auth(User(7))
+        assert caller_of(auth, first).principal == caller_of(auth, second).principal
+
+    def test_different_users_are_different_callers(self) -> None:
+        users = [
+            "7",
+            7,
+            UUID(int=7),
+            str(UUID(int=7)),
+            User(7),
+            User("7"),
+            User(None, "7"),
+            User(None, None, None, "7"),
+            Customer(7),
+            {"id": 7},
+            {"id": "7"},
+            {"username": "7"},
+            User(0),
+            User(id="basic:ada"),
+            User(id="ada', 'x"),
+        ]
+        auths = [password_auth(user) for user in users]
+        principals = {caller_of(auth, basic("ada")).principal for auth in auths}
+        assert len(principals) == len(users)
+        assert "" not in principals
+
+    def test_one_name_signed_in_in_different_ways_is_different_callers(self) -> None:
+        ways: list[tuple[Any, dict[str, str]]] = [
+            (password_auth("ada"), basic("ada")),
+            (token_auth("ada"), BEARER),
+            (token_auth("ada", scheme="ApiKey"), {"Authorization": "ApiKey token"}),
+            (token_auth("ada", header="X-Key-A"), {"X-Key-A": "token"}),
+            (token_auth("ada", header="X-Key-B"), {"X-Key-B": "token"}),
+        ]
+        both = MultiAuth(token_auth("ada", header="X-Key-A"), token_auth("ada", header="X-Key-B"))
+        assert len({caller_of(auth, headers).principal for auth, headers in ways}) == len(ways)
+        assert [caller_of(both, headers).principal for _, headers in ways[3:]] == [
+            caller_of(auth, headers).principal for auth, headers in ways[3:]
+        ]
+
+    @pytest.mark.parametrize("user", [True, object(), Unequal()], ids=shown)
+    def test_without_a_name_of_the_user_the_credentials_count(self, user: Any) -> None:
+        for auth, headers in (
+            (password_auth(user), [basic("ada"), basic("bob")]),
+            (token_auth(user), [{"Authorization": "Bearer ada"}, {"Authorization": "Bearer bob"}]),
+        ):
+            assert len({caller_of(auth, sent).principal for sent in headers}) == 2
 
 
 class TestUsersByName:
@@ -485,6 +864,28 @@ class TestUsersByName:
         rpc = self.blueprint(auth, find=lambda name: name in PERMISSIONS)
         assert self.called_as(rpc, "writer") == "writer"
         assert self.called_as(rpc, "nobody") == 2
+
+    @pytest.mark.parametrize("found", [0, "", [], False, None, LikeNumpy()], ids=shown)
+    def test_a_loader_that_returns_a_falsy_value_finds_nobody(self, found: Any) -> None:
+        assert self.called_as(self.blueprint(make_auth(), find=lambda name: found), "writer") == 2
+
+    @pytest.mark.parametrize(
+        ("found", "name"), [(True, "ADA"), (object(), "ADA"), ("ada", "ada"), (User(7, "ada"), "ada")], ids=shown
+    )
+    @pytest.mark.parametrize("make", [HTTPBasicAuth, HTTPDigestAuth, HTTPTokenAuth])
+    def test_they_are_named_by_the_user_that_was_found(self, make: Any, found: Any, name: str) -> None:
+        auth = make()
+        auth.get_user_roles(lambda user: [])
+        rpc = McpBlueprint(auth=auth)
+        rpc.user_loader(lambda typed: found)
+        rpc.add_method("whoami", lambda: current_call.caller.name)
+        assert self.called_as(rpc, "ADA") == name
+
+    def test_every_spelling_of_a_name_is_one_caller(self) -> None:
+        rpc = McpBlueprint()
+        rpc.user_loader(lambda typed: User(7, "ada"))
+        rpc.add_method("whoami", lambda: current_call.caller.principal)
+        assert self.called_as(rpc, "ADA") == self.called_as(rpc, "ada") != ""
 
     def test_a_loader_may_be_async(self) -> None:
         async def find(name: str) -> str:

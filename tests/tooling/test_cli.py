@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from click.testing import Result
-from flask import Flask, abort
+from flask import Flask, abort, g
 
 from flask_jsonrpc_mcp import McpBlueprint, mcp_tool
 from flask_jsonrpc_mcp.cli import mcp
@@ -361,6 +361,11 @@ class TestCall:
             "prepared": "mcp.mcp",
         }
         assert answer(app, "call", "whoami")["user"] is None
+
+    def test_a_developer_is_not_the_user_that_was_in_g_before(self, app: Flask) -> None:
+        app.before_request(lambda: setattr(g, "flask_httpauth_user", "admin"))
+        assert answer(app, "call", "whoami")["user"] is None
+        assert answer(app, "call", "whoami", "--user", "writer")["user"] == "writer"
 
     def test_is_told_apart_by_whoever_listens(self, app: Flask) -> None:
         heard = []

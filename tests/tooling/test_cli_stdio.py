@@ -106,6 +106,37 @@ def test_it_serves_as_a_user_with_their_permissions() -> None:
         assert text_of(connection.ask(modern_call("stays.cancel", arguments={"id": 1}))) == "Stay 1 has begun"
 
 
+def test_an_anonymous_caller_is_not_the_user_that_was_in_g_before() -> None:
+    auth = make_auth()
+    rpc = McpBlueprint(auth=auth)
+    rpc.add_method("whoami", mcp_tool(lambda: f"user: {auth.current_user()}"))
+    app = make_app(rpc, SECRET_KEY="key")
+    app.before_request(lambda: setattr(g, "flask_httpauth_user", "admin"))
+    with connected(app) as connection:
+        assert text_of(connection.ask(modern_call("whoami"))) == "user: None"
+        initialize(connection)
+        assert text_of(connection.ask(legacy_call("whoami", 2))) == "user: None"
+
+
+@pytest.mark.parametrize("failure", [RuntimeError("secret"), SystemExit(3)], ids=repr)
+def test_a_failing_permissions_loader_fails_that_request_only(failure: BaseException) -> None:
+    rpc, ran = McpBlueprint(), []
+    rpc.add_method("f", mcp_tool(lambda: ran.append(1)))
+    failures = [failure]
+
+    @rpc.permissions_loader
+    def load(user: None) -> list[str]:
+        if failures:
+            raise failures.pop()
+        return []
+
+    with connected(make_app(rpc)) as connection:
+        failed = connection.ask(modern_call("f"))["error"]
+        assert (failed["code"], "secret" in failed["message"], ran) == (-32603, False, [])
+        assert "result" in connection.ask(modern_call("f", 2))
+    assert ran == [1]
+
+
 def test_every_request_has_a_flask_request_of_its_own() -> None:
     rpc, ended = McpBlueprint(), []
 

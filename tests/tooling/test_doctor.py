@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import pytest
 from flask import Flask
+from flask_httpauth import HTTPBasicAuth, HTTPTokenAuth, MultiAuth
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.middleware.proxy_fix import ProxyFix
 
@@ -254,6 +255,18 @@ class TestPatterns:
             """Pay."""
 
         assert slugs(app_with(pay)) == []
+
+
+def test_the_doctor_signs_in_with_no_guesses() -> None:
+    """Each would be a failed sign-in in the app's own log, and could lock a user out."""
+    asked: list[Any] = []
+    basic, tokens = HTTPBasicAuth(), HTTPTokenAuth()
+    basic.verify_password(lambda *credentials: asked.append(credentials))
+    basic.get_password(lambda *credentials: asked.append(credentials))
+    tokens.verify_token(lambda *credentials: asked.append(credentials))
+    app = app_with(look, auth=MultiAuth(basic, tokens), config={"JSONRPC_MCP_DEMO_USERS": ["admin"], "TESTING": False})
+    assert {"demo-users", "public-write"} <= set(slugs(app))
+    assert asked == []
 
 
 class TestDemoUsers:
