@@ -6,7 +6,9 @@ and the routes are added; functions may still be registered later.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -182,6 +184,43 @@ class McpBlueprint(Decorators, Blueprint):
     def _announce(self, what: str) -> None:
         if has_app_context() and mailbox.EXTENSION in current_app.extensions:
             self.notify_changed(what)
+
+    def errorhandler(self, code_or_exception: type[Exception] | int) -> Callable[[F], F]:
+        """Register a function that answers an exception of a method, and return it unchanged.
+
+        It gets the exception, and returns an :class:`RpcError`, a text, or a text and an HTTP status. As in Flask, the
+        function for the most specific class is called. The error handlers of the app are not called for methods.
+
+        :param code_or_exception: A class of exceptions, or the HTTP status of ``abort``.
+        """
+
+        def add(handler: F) -> F:
+            self.register_error_handler(code_or_exception, handler)
+            return handler
+
+        return add
+
+    def register_error_handler(self, code_or_exception: type[Exception] | int, f: Callable[[Any], Any]) -> None:
+        """Register an error handler without a decorator. See :meth:`errorhandler`."""
+        self._registry.error_handlers.add(code_or_exception, f)
+
+    def around(self, hook: F) -> F:
+        """Register a function that runs around each method, and return it unchanged.
+
+        It gets the :class:`Call`, and is a generator function with one ``yield``, or returns a context manager::
+
+            @rpc.around
+            def transaction(call):
+                with db.session.begin():
+                    yield
+
+        It runs in the thread and the context of the method, and the exception of the method is raised at its ``yield``.
+        The function that was registered first is the outermost.
+        """
+        if inspect.isasyncgenfunction(hook) or inspect.iscoroutinefunction(hook):
+            raise TypeError(f"{name_of(hook)}: a function around methods must not be async")
+        self._registry.around.append(contextmanager(hook) if inspect.isgeneratorfunction(hook) else hook)
+        return hook
 
     def permissions_loader(self, loader: F) -> F:
         """Register the function that returns a caller's permissions, instead of the auth object's ``get_user_roles``.

@@ -31,7 +31,7 @@ from .ask import (
 )
 from .auth import Caller
 from .content import PromptMessage
-from .errors import CannotAsk, MissingCapability, RpcError
+from .errors import MAX_QUOTED, CannotAsk, MissingCapability, RpcError, one_line
 from .strict_json import to_plain
 
 METHOD, PROMPT, RESOURCE, COMPLETION = "method", "prompt", "resource", "completion"
@@ -116,6 +116,15 @@ class Call:
     def id(self) -> str:
         """Identifies the call in the log."""
         return new_id()
+
+    def log_facts(self) -> dict[str, Any]:
+        """Return what log entries say of the call, each on one line: for the message, and as fields of the record."""
+        return {
+            "tool": one_line(self.name, MAX_QUOTED),
+            "face": self.face,
+            "caller": one_line(self.caller.name, MAX_QUOTED),
+            "id": self.id,
+        }
 
     @property
     def cancelled(self) -> bool:

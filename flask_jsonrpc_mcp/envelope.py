@@ -44,8 +44,8 @@ class RpcResponse:
         if self.error is None:
             return {"jsonrpc": VERSION, "result": self.result, "id": self.id}
         error: dict[str, Any] = {"code": self.error.code, "message": self.error.rpc_message or self.error.message}
-        if self.error.data is not None:
-            error["data"] = self.error.data
+        if self.error.rpc_data is not None:
+            error["data"] = self.error.rpc_data
         return {"jsonrpc": VERSION, "error": error, "id": self.id}
 
     def to_bytes(self, *, omit_null_id: bool = False) -> bytes:

@@ -39,6 +39,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from http import HTTPStatus
 from typing import Any, NamedTuple
 
 MAX_ERROR_TEXT = 1000
@@ -75,6 +76,8 @@ class RpcError(Exception):
     :param message: What went wrong, on one line; longer texts are cut at 1,000 characters.
     :param code: The JSON-RPC error code, ``-32000`` if not given.
     :param data: Anything JSON can hold, passed on to the caller beside the text.
+    :param status: The HTTP status on REST, 500 if not given. JSON-RPC clients get it as ``data.status``.
+    :param slug: The ``code`` on REST; by default made from the status, such as ``conflict`` from 409.
     """
 
     code = -32000
@@ -96,12 +99,32 @@ class RpcError(Exception):
     message = default_message
     data: Any = None
 
-    def __init__(self, message: str | None = None, *, code: int | None = None, data: Any = None) -> None:
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        code: int | None = None,
+        data: Any = None,
+        status: int | None = None,
+        slug: str | None = None,
+    ) -> None:
         self.message = one_line(self.default_message if message is None else str(message))
         if code is not None:
             self.code = code
+        if status is not None:
+            self.status = int(HTTPStatus(status))
+            self.slug = re.sub(r"\W+", "_", HTTPStatus(status).phrase.lower())
+        if slug is not None:
+            self.slug = slug
         self.data = data
         super().__init__(self.message)
+
+    @property
+    def rpc_data(self) -> Any:
+        """The ``data`` of the JSON-RPC error: with the status, if the method chose one."""
+        if "status" in vars(self) and (self.data is None or isinstance(self.data, dict)):
+            return {"status": self.status, **(self.data or {})}
+        return self.data
 
 
 class ParseError(RpcError):
@@ -378,13 +401,17 @@ class RateLimited(RpcError):
 
 
 class InternalError(RpcError):
-    """An unexpected exception. The caller sees only the id; the log has the traceback under it."""
+    """An unexpected exception. The caller sees only the id; the log has the traceback under it.
+
+    :param detail: Shown too, in debug mode.
+    """
 
     code = -32603
 
-    def __init__(self, error_id: str) -> None:
+    def __init__(self, error_id: str, detail: str = "") -> None:
         self.error_id = error_id
-        super().__init__(f"Internal error, see the server log for id {error_id}")
+        shown = f": {detail}" if detail else ""
+        super().__init__(f"Internal error, see the server log for id {error_id}{shown}")
 
 
 class ServerFault(InternalError):

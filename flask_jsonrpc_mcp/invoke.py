@@ -1,29 +1,30 @@
 """Run a call: find the method, validate its arguments, run it, validate its result. Methods run only here.
 
-Every failure leaves as an `RpcError`. One that the method raised reaches the caller. Any other exception is logged with
-its traceback under an id, and the caller sees the id.
+Every failure leaves as an `RpcError`; `failures` makes one of any other exception.
 """
 
 from __future__ import annotations
 
 import contextvars
+import functools
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent import futures
 from concurrent.futures import Future
+from contextlib import ExitStack
 from types import AsyncGeneratorType, CoroutineType, GeneratorType, NoneType
 from typing import Any
 
 from blinker import Namespace
 from flask import current_app
+from werkzeug.wrappers import Response
 
 from .ask import InputNeeded
 from .call import Call, Result, log_unexpected, running_call
 from .errors import (
     MAX_QUOTED,
-    InternalError,
     MissingCapability,
     Overloaded,
     RpcError,
@@ -31,8 +32,9 @@ from .errors import (
     VerbNotAllowed,
     one_line,
 )
+from .failures import as_rpc_error, value_of_response
 from .method import Method
-from .registry import Registry
+from .registry import Hook, Registry
 from .strict_json import to_plain, write
 
 method_called = Namespace().signal("method-called")
@@ -72,25 +74,31 @@ def invoke(call: Call, registry: Registry) -> Result:
         # never finish.
         if method.rate_limit and not call.answers.has_run:
             registry.rate_limits.count_method(call.caller, call.kind, method.name, method.rate_limit)
-        result = method.dump(_run(call, method, positional, named), call)
+        run = functools.partial(_run, registry.around, call, method, positional, named)
+        result = run() if method.timeout is None else _run_within(method.timeout, call, run)
     except InputNeeded:
         _report(call, method, INPUT_REQUIRED, None, time.perf_counter() - started)
         raise
     # BaseException, because sys.exit() in a method must not end the worker.
     except BaseException as error:
-        failure = _as_rpc_error(error, call)
+        failure = as_rpc_error(error, call, method, registry.error_handlers)
         _report(call, method, failure.slug, failure, time.perf_counter() - started)
         raise failure from error.__cause__
     _report(call, method, "ok", None, time.perf_counter() - started)
     return result
 
 
-def _run(call: Call, method: Method, positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
+def _run(
+    around: Iterable[Hook], call: Call, method: Method, positional: Sequence[Any], named: Mapping[str, Any]
+) -> Result:
+    """Run a method, and dump its result, inside the functions of ``@rpc.around``."""
     token = running_call.set(call)
     try:
-        if method.timeout is None:
-            return _call_function(call, method, positional, named)
-        return _run_within(method.timeout, call, method, positional, named)
+        with ExitStack() as stack:
+            for hook in around:
+                stack.enter_context(hook(call))
+            return method.dump(_call_function(call, method, positional, named), call)
+        raise RuntimeError("a function of @rpc.around suppressed the exception of the method; let it pass")
     finally:
         running_call.reset(token)
 
@@ -111,7 +119,8 @@ def _call_function(call: Call, method: Method, positional: Sequence[Any], named:
                 result.close()  # now, and not when it is garbage collected
     if isinstance(result, AsyncGeneratorType):
         return method.collect(current_app.ensure_sync(_collect_async)(call, result))
-    return result
+    first = result[0] if isinstance(result, tuple) and result else result
+    return value_of_response(result, call) if isinstance(first, Response) else result
 
 
 async def _await(coroutine: CoroutineType[Any, Any, Any]) -> Any:
@@ -156,7 +165,7 @@ class _Overdue:
 _overdue = _Overdue()
 
 
-def _run_within(seconds: float, call: Call, method: Method, positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
+def _run_within(seconds: float, call: Call, run: Callable[[], Result]) -> Result:
     """Run a method in a second thread, because a thread cannot be interrupted.
 
     The thread gets a copy of the context, so the method has the same request, ``g`` and user.
@@ -166,16 +175,16 @@ def _run_within(seconds: float, call: Call, method: Method, positional: Sequence
     """
     if _overdue.count >= current_app.config["JSONRPC_MCP_MAX_OVERDUE"]:
         raise Overloaded()
-    future: Future[Any] = Future()
+    future: Future[Result] = Future()
 
-    def run() -> None:
+    def run_in_thread() -> None:
         try:
-            future.set_result(_call_function(call, method, positional, named))
+            future.set_result(run())
         except BaseException as error:  # the waiting thread raises it
             future.set_exception(error)
 
     # Not a ThreadPoolExecutor: Python waits for its threads at exit, and a method that hangs must not block that.
-    threading.Thread(target=contextvars.copy_context().run, args=(run,), name=call.id, daemon=True).start()
+    threading.Thread(target=contextvars.copy_context().run, args=(run_in_thread,), name=call.id, daemon=True).start()
     try:
         return future.result(seconds)
     except futures.TimeoutError:
@@ -185,7 +194,7 @@ def _run_within(seconds: float, call: Call, method: Method, positional: Sequence
     _overdue.add(1)
     app, call_id = current_app._get_current_object(), call.id  # type: ignore[attr-defined]
 
-    def end(ended: Future[Any]) -> None:
+    def end(ended: Future[Result]) -> None:
         _overdue.add(-1)
         error = ended.exception()
         if error is not None and not isinstance(error, (RpcError, InputNeeded)):
@@ -210,39 +219,13 @@ def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else write(value).decode("utf-8")
 
 
-def _as_rpc_error(error: BaseException, call: Call) -> RpcError:
-    if isinstance(error, RpcError):
-        try:
-            return _normalised(error)
-        # Its attributes are the method's own, and reading them may raise anything.
-        except BaseException as invalid:
-            error = invalid
-    log_unexpected(error, call.id)
-    return InternalError(call.id)
-
-
-def _normalised(error: RpcError) -> RpcError:
-    """Normalise an `RpcError` from user code: integer code, one-line message, JSON data."""
-    if type(error.code) is not int:
-        raise TypeError(f"the code of an RpcError must be an int, not {type(error.code).__name__}")
-    error.message = one_line(str(error.message))
-    error.data = to_plain(error.data)
-    return error
-
-
 def _report(call: Call, method: Method | None, outcome: str, error: RpcError | None, duration: float) -> None:
     """Log the call and send `method_called`."""
     logger = current_app.logger
     if logger.isEnabledFor(logging.INFO):
-        logger.info(
-            "call face=%s name=%r caller=%r outcome=%s ms=%.1f id=%s",
-            call.face,
-            one_line(call.name, MAX_QUOTED),
-            one_line(call.caller.name, MAX_QUOTED),
-            outcome,
-            duration * 1000,
-            call.id,
-        )
+        facts = {**call.log_facts(), "outcome": outcome, "ms": round(duration * 1000, 1)}
+        text = "call face=%(face)s name=%(tool)r caller=%(caller)r outcome=%(outcome)s ms=%(ms).1f id=%(id)s"
+        logger.info(text, facts, extra=facts)
     if method_called.receivers:
         app = current_app._get_current_object()  # type: ignore[attr-defined]
         try:

@@ -12,13 +12,15 @@ import itertools
 import re
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Generic, Protocol
+from typing import Any, Generic, Protocol
 
 from .auth import Authenticator, Caller
-from .call import COMPLETION, METHOD, PROMPT, RESOURCE
+from .call import COMPLETION, METHOD, PROMPT, RESOURCE, Call
 from .checks import check_placeholders, name_of, naming
 from .errors import InvalidCursor, MethodNotFound, SignInRequired
+from .failures import ErrorHandlers
 from .method import M, Method
 from .prompts import Completer, Prompt, completer_name
 from .rate_limits import RateLimits
@@ -27,6 +29,9 @@ from .tool import marks
 
 EXTENSION = "jsonrpc_mcp"
 """``app.extensions["jsonrpc_mcp"]`` has the registries of the app's blueprints by full blueprint name."""
+
+Hook = Callable[[Call], AbstractContextManager[Any]]
+"""A function of ``@rpc.around``, which makes a context manager around one run of a method."""
 
 MAX_LISTINGS = 256
 """For how many sets of permissions the visible methods are cached."""
@@ -276,6 +281,8 @@ class Registry:
         self.prompts: Collection[Prompt] = Collection()
         self.resources = Resources()
         self.completers: Collection[Completer] = Collection()
+        self.error_handlers = ErrorHandlers()
+        self.around: list[Hook] = []
         self.warned: set[str] = set()
         """The tools that the log has suggested ``streams=True`` for."""
         self.finders: dict[str, Finder] = {

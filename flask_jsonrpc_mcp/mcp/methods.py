@@ -13,6 +13,7 @@ from ..errors import (
     MethodNotFound,
     MissingCapability,
     RpcError,
+    Unauthorized,
     UnknownPrompt,
     UnknownResource,
     UnknownTool,
@@ -52,7 +53,7 @@ def call_tool(context: RequestContext, params: Params) -> dict[str, Any]:
     name, arguments = _text(params, "name"), _arguments(params)
     try:
         result = invoke(context.call(METHOD, context.tool_name(name), arguments), context.registry)
-    except MissingCapability:
+    except (MissingCapability, Unauthorized):
         raise
     except MethodNotFound as error:
         raise UnknownTool(name, sign_in=context.caller.may_sign_in) from error

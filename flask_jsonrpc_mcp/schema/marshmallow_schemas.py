@@ -15,10 +15,10 @@ from typing import Any, ClassVar, get_origin
 import marshmallow
 from marshmallow import fields, validate
 
-from ..errors import MAX_QUOTED, InvalidParams, Problem, one_line
+from ..errors import InvalidParams, Problem
 from ..strict_json import to_plain
 from .formats import DECIMAL
-from .problems import pointer
+from .problems import problems_of_messages
 from .types import Definitions, nullable, object_schema
 
 Partial = bool | Collection[str] | None
@@ -92,7 +92,7 @@ class MarshmallowSchema:
         try:
             return self._schema.load(value)
         except marshmallow.ValidationError as error:
-            raise InvalidParams(_problems_of(error.messages)) from error
+            raise InvalidParams(problems_of_messages(error.messages)) from error
         except (OverflowError, decimal.InvalidOperation) as error:
             # From a field that computes, such as NaiveDateTime(timezone=...) at either end of the calendar.
             raise InvalidParams([Problem("", "has a value that is out of range")]) from error
@@ -290,18 +290,6 @@ def _json_form(field: fields.Field[Any], value: Any) -> Any:
 
 def _serialize(field: fields.Field[Any], value: Any) -> Any:
     return field.serialize("value", {"value": value}, accessor=lambda holder, *_: holder["value"])
-
-
-def _problems_of(messages: Any, path: str = "") -> list[Problem]:
-    """Flatten the nested messages of a `marshmallow.ValidationError`."""
-    if isinstance(messages, Mapping):
-        return [
-            problem
-            for name, nested in messages.items()
-            for problem in _problems_of(nested, path if name == "_schema" else pointer(path, name))
-        ]
-    texts = messages if isinstance(messages, list) else [messages]
-    return [Problem(path, one_line(str(text), MAX_QUOTED)) for text in texts]
 
 
 def _selection(schema: marshmallow.Schema) -> tuple[Hashable, ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -77,6 +77,18 @@ def pointer(base: str, *steps: object) -> str:
     """Extend a JSON Pointer."""
     escaped = (one_line(str(step), MAX_QUOTED).replace("~", "~0").replace("/", "~1") for step in steps)
     return "".join([base, *(f"/{step}" for step in escaped)])
+
+
+def problems_of_messages(messages: Any, path: str = "") -> list[Problem]:
+    """Flatten the nested messages of a `marshmallow.ValidationError`."""
+    if isinstance(messages, Mapping):
+        return [
+            problem
+            for name, nested in messages.items()
+            for problem in problems_of_messages(nested, path if name == "_schema" else pointer(path, name))
+        ]
+    texts = messages if isinstance(messages, list) else [messages]
+    return [Problem(path, one_line(str(text), MAX_QUOTED)) for text in texts]
 
 
 def _problems_of(error: jsonschema.ValidationError) -> Iterable[Problem]:

@@ -322,7 +322,7 @@ def test_discover_access_must_be_a_list_of_permissions(permissions: Any) -> None
 
 
 def test_what_cannot_be_marked_says_so() -> None:
-    with pytest.raises(TypeError, match="cannot be marked; register it with rpc.add_tool"):
+    with pytest.raises(TypeError, match=r"cannot be marked; register it with rpc\.add_tool"):
         mcp_tool(len)
 
 

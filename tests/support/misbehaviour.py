@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from flask import abort, jsonify
+from flask import Response, abort, jsonify, redirect
 
 
 class Unprintable(Exception):
@@ -48,7 +48,8 @@ def looped() -> Any:
 MISBEHAVING: dict[str, Callable[[], Any]] = {
     "exception": raising(ValueError("secret text")),
     "chained": raise_chained,
-    "abort": lambda: abort(403, "secret page"),
+    "abort-503": lambda: abort(503, "secret page"),
+    "redirect": lambda: abort(redirect("https://secret.example/")),
     "unprintable": raising(Unprintable()),
     "megabyte": raising(ValueError("secret" * 200_000)),
     "memory": raising(MemoryError()),
@@ -62,7 +63,8 @@ MISBEHAVING: dict[str, Callable[[], Any]] = {
     "set": lambda: {1, 2},
     "bytes": lambda: b"secret",
     "function": lambda: recurse,
-    "response": lambda: jsonify("secret"),
+    "page": lambda: Response("<h1>secret</h1>", mimetype="text/html"),
+    "response-500": lambda: (jsonify("secret"), 500),
     "nan": lambda: float("nan"),
     "infinity": lambda: {"a": [float("inf")]},
     "deep": deep,
