@@ -247,6 +247,8 @@ def send(sent: Sent) -> Answer:
 
 @pytest.mark.parametrize("face", FACES)
 def test_damaged_requests(face: str) -> None:
+    for sent in FACES[face]:
+        send(sent)  # uses up the requestState, which is good for one run
     before = [send(sent) for sent in FACES[face]]
     attacker = Attacker(FACES[face], SEED, free_path=face in ("REST", "tool URL"))
     statuses = {send(attacker.attack()).status for _ in range(EXAMPLES)}
