@@ -43,9 +43,14 @@ LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert"
 MCP = "mcp"
 """The ``face`` of calls from MCP clients."""
 
-
 POLL_EVERY = 1.0
 """After how many seconds a running call checks again whether its client has cancelled it."""
+
+_CANNOT_CONFIRM = (
+    "Not done: a person must confirm this first, and this MCP client cannot ask one. Use a client with the capability"
+    " elicitation (before 2026-07-28 it must also accept text/event-stream), or declare the tool with"
+    " confirm_required=False to run it without the question"
+)
 
 
 class Reporter(Protocol):
@@ -196,15 +201,18 @@ class Call:
         """
         return self._answers_to(questions)
 
-    def confirm(self, message: str) -> None:
+    def confirm(self, message: str, *, required: bool) -> None:
         """Ask the user whether the method may run at all; used for ``@mcp_tool(confirm=...)``.
 
+        :param required: Refuse an MCP client that cannot ask. On the other faces the caller is the person.
         :raises RpcError: if the user did not accept.
         """
         if self.face == MCP and not current_app.secret_key:
             raise CannotAsk()
         question = Elicit(message)
         if question.feature not in self.capabilities:
+            if self.face == MCP and required:
+                raise RpcError(_CANNOT_CONFIRM)
             return
         answer = self._answers_to({CONFIRM_KEY: question}, has_run=False)[CONFIRM_KEY]
         if not answer.accepted:

@@ -69,7 +69,7 @@ def invoke(call: Call, registry: Registry) -> Result:
             raise MissingCapability(tool.requires - call.capabilities)
         positional, named = method.bind(call)
         if tool is not None and tool.confirm is not None:
-            call.confirm(_confirmation(tool.confirm, call.arguments, method))
+            call.confirm(_confirmation(tool.confirm, call.arguments, method), required=tool.confirm_required)
         # A retry with answers is the same call. If it counted again, a method with a limit of one call could ask, but
         # never finish.
         if method.rate_limit and not call.answers.has_run:

@@ -40,6 +40,7 @@ class McpTool:
     icons: tuple[Mapping[str, Any], ...] = ()
     requires: frozenset[str] = frozenset()
     confirm: str | None = None
+    confirm_required: bool = True
 
 
 class marks:  # noqa: N801 (a namespace)
@@ -60,6 +61,7 @@ class MarkOptions(TypedDict, total=False):
     icons: Iterable[str | Mapping[str, Any]]
     requires: Iterable[str]
     confirm: str | None
+    confirm_required: bool
 
 
 @overload
@@ -86,8 +88,8 @@ def mcp_tool(func: Any = None, /, **options: Any) -> Any:
     :param icons: URLs of icons, or dicts with ``src``, ``mimeType``, ``sizes`` and ``theme``.
     :param requires: The client capabilities that the tool needs: ``sampling``, ``elicitation``, ``roots``.
     :param confirm: A question to the user before the method runs, such as ``"Delete article {id}?"`` with arguments in
-        braces. Clients that cannot ask run the method without it, unless it also ``requires`` elicitation. Without a
-        ``SECRET_KEY`` the app refuses such calls of MCP clients.
+        braces. MCP clients that cannot ask are refused. By REST, JSON-RPC and without a terminal it runs unasked.
+    :param confirm_required: With ``False``, MCP clients that cannot ask run it without the question.
     """
     if func is not None and not callable(func):
         raise TypeError(f"@mcp_tool takes its options by name; write @mcp_tool(title={func!r})")
@@ -112,13 +114,16 @@ def make_mark(func: Callable[..., Any], options: Mapping[str, Any]) -> McpTool:
     """
     with naming(func):
         check_options("tool", options, MarkOptions)
-        title, confirm = options.get("title"), options.get("confirm")
+        title, confirm, required = options.get("title"), options.get("confirm"), options.get("confirm_required", True)
+        if not checked_flag("confirm_required", required) and confirm is None:
+            raise ValueError("confirm_required=False needs confirm, the question that is not required")
         return McpTool(
             title=None if title is None else checked_text("title", title),
             annotations=_checked_hints(options),
             icons=tuple(map(_checked_icon, options.get("icons", ()))),
             requires=_checked_features(options.get("requires", ())),
             confirm=None if confirm is None else checked_text("confirm", confirm),
+            confirm_required=required,
         )
 
 

@@ -97,7 +97,7 @@ def test_a_delete_asks_first(admin: ModernClient) -> None:
     assert result(admin.call("articles.get", {"id": 1}))["isError"]
 
 
-def test_an_older_client_that_cannot_be_asked_deletes_unasked(app: Flask) -> None:
-    """What asking is worth: a client that has no way to ask is trusted to have done so itself."""
+def test_an_older_client_that_cannot_be_asked_deletes_nothing(app: Flask) -> None:
     client = LegacyClient(app.test_client(), headers=basic("admin"))
-    assert result(client.call("articles.delete", {"id": 2}))["structuredContent"] == {"result": True}
+    assert result(client.call("articles.delete", {"id": 2}))["isError"]
+    assert not result(client.call("articles.get", {"id": 2}))["isError"]

@@ -60,7 +60,7 @@ def site() -> Site:
         return current_call.elicit("Sure?").action
 
     @site.rpc.method("sure")
-    @mcp_tool(confirm="Sure?", annotations={"readOnlyHint": True})
+    @mcp_tool(confirm="Sure?", confirm_required=False, annotations={"readOnlyHint": True})
     def sure() -> str:
         return "unasked"
 

@@ -12,13 +12,18 @@ import pytest
 from flask_limiter import Limiter
 
 from flask_jsonrpc_mcp import Elicit, McpBlueprint, current_call, mcp_tool
-from flask_jsonrpc_mcp.mcp.protocol import LEGACY, MODERN, VERSIONS
+from flask_jsonrpc_mcp.mcp.protocol import LEGACY, MODERN, VERSIONS, WITH_BATCHES
 from tests.conftest import Site, asking, basic, make_app, make_auth
-from tests.support.answering import CANCEL, DECLINE, EVERYTHING, Respondent, accept, questions_of
-from tests.support.mcp_messages import ModernClient, client_of, error, result
+from tests.support.answering import CANCEL, DECLINE, EVERYTHING, Respondent, accept, outcome, questions_of
+from tests.support.mcp_messages import LegacyClient, ModernClient, client_of, error, result
 
 ERAS = [MODERN, LEGACY[0]]
 REFUSED = "Not done: the person who was asked did not agree"
+CANNOT_CONFIRM = (
+    "Not done: a person must confirm this first, and this MCP client cannot ask one. Use a client with the capability"
+    " elicitation (before 2026-07-28 it must also accept text/event-stream), or declare the tool with"
+    " confirm_required=False to run it without the question"
+)
 
 
 @pytest.fixture
@@ -99,13 +104,47 @@ def test_a_yes_to_another_question_is_none(site: Site, deleted: list[Any]) -> No
     assert deleted == []
 
 
-@pytest.mark.parametrize("version", ERAS)
-def test_clients_that_cannot_ask_run_it_unasked(site: Site, version: str, deleted: list[Any]) -> None:
-    cannot: list[dict[str, Any]] = [{}, {"elicitation": {"url": {}}}, {"sampling": {}}]
-    for capabilities in cannot:
+CANNOT_ASK: list[dict[str, Any]] = [{}, {"elicitation": {"url": {}}}, {"sampling": {}}]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("capabilities", CANNOT_ASK)
+def test_clients_that_cannot_ask_are_refused(
+    site: Site, version: str, capabilities: dict[str, Any], deleted: list[Any]
+) -> None:
+    refused = result(client_of(version, site.client, capabilities=capabilities).call("delete", {"id": 7}))
+    assert (refused["isError"], refused["content"][0]["text"], deleted) == (True, CANNOT_CONFIRM, [])
+
+
+@pytest.mark.parametrize("accepted", ["*/*", "application/json", "text/html", ""])
+def test_older_clients_that_do_not_accept_events_are_refused(site: Site, accepted: str, deleted: list[Any]) -> None:
+    """There is no way to send them the question."""
+    client = LegacyClient(site.client, capabilities=EVERYTHING, headers={"Accept": accepted})
+    assert outcome(client.call("delete", {"id": 7}).get_json()) == CANNOT_CONFIRM
+    batching = LegacyClient(site.client, WITH_BATCHES, capabilities=EVERYTHING)
+    batching.initialize()
+    [reply] = batching.send([asking("tools/call", {"name": "delete", "arguments": {"id": 7}})]).get_json()
+    assert (outcome(reply), deleted) == (CANNOT_CONFIRM, [])
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_tool_may_say_that_it_runs_unasked(site: Site, version: str, deleted: list[Any]) -> None:
+    site.rpc.add_tool(deleting(deleted), "trash", confirm="Trash {id}?", confirm_required=False)
+    for capabilities in CANNOT_ASK:
         client = client_of(version, site.client, capabilities=capabilities)
-        assert "deleted 7" in client.call("delete", {"id": 7}).text
+        assert result(client.call("trash", {"id": 7}))["isError"] is False
     assert deleted == [7, 7, 7]
+    if version >= "2025-06-18":  # who can be asked, is
+        assert person(site, version, DECLINE).call("trash", {"id": 7}) == REFUSED
+        assert deleted == [7, 7, 7]
+
+
+def test_that_it_runs_unasked_needs_a_question() -> None:
+    for options in ({"confirm_required": False}, {"confirm": None, "confirm_required": False}):
+        with pytest.raises(ValueError, match=r"nothing\(\): confirm_required=False needs confirm"):
+            mcp_tool(**options)(nothing)
+    with pytest.raises(TypeError, match=r"nothing\(\): confirm_required must be True or False, not 'no'"):
+        mcp_tool(confirm="Sure?", confirm_required="no")(nothing)  # type: ignore[call-overload]
 
 
 def test_curl_and_json_rpc_run_it_unasked(site: Site, deleted: list[Any]) -> None:

@@ -183,6 +183,20 @@ def test_a_modern_client_is_asked_in_the_result(connection: Connection[AppServer
     assert text_of(connection.ask(modern_call("delete", 2, arguments={"id": 7}, **again))) == "7 deleted"
 
 
+@pytest.mark.parametrize("version", [MODERN, *LEGACY])
+def test_a_tool_that_must_be_confirmed_does_not_run_for_a_client_that_cannot_ask(version: str) -> None:
+    with connected(cli_app.create_app()) as connection:
+        call = asking("tools/call", {"name": "delete", "arguments": {"id": 7}})
+        if version == MODERN:
+            call["params"]["_meta"] = modern_meta()
+        else:
+            info = {"name": "test", "version": "1"}
+            connection.ask(
+                asking("initialize", {"protocolVersion": version, "capabilities": {}, "clientInfo": info}, 0)
+            )
+        assert text_of(connection.ask(call)).startswith("Not done: a person must confirm this first")
+
+
 def test_an_older_client_is_asked_on_the_line(connection: Connection[AppServer]) -> None:
     initialize(connection)
     question = connection.ask(legacy_call("greet"))
