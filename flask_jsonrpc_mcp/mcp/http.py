@@ -41,14 +41,21 @@ def post(request: Request, registry: Registry, caller: Caller) -> Response:
         cancellation=Cancellation(),
         log_level=LogLevel(),
         progress=Progress(),
-        # By its path, because a url_prefix may have variables, such as a tenant. /mcp and /mcp/ are the same.
-        mount=f"{request.blueprint} {request.script_root}{request.path.rstrip('/')}",
+        mount=_mount(request),
         headers=request.headers,
         named_version=named_version,
         send=None if backlog is None else backlog.add,
     )
     serve = _serve_modern if protocol.is_modern(payload, named_version) else _serve_legacy
     return serve(payload, context, backlog)
+
+
+def _mount(request: Request) -> str:
+    """Return the blueprint and its URL, because a url_prefix or subdomain may have variables, such as a tenant."""
+    rule: Any = request.url_rule
+    # Without a subdomain the app serves all hosts alike, and a proxy may change them. /mcp and /mcp/ are the same.
+    host = request.host.lower() if rule.subdomain or rule.host else ""
+    return f"{request.blueprint} {host}{request.script_root}{request.path.rstrip('/')}"
 
 
 def mcp_error(error: RpcError) -> Response:

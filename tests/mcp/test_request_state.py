@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from flask import Flask
 from itsdangerous import TimestampSigner
+from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
 from flask_jsonrpc_mcp import McpBlueprint, RpcError, current_call, mcp_tool
 from flask_jsonrpc_mcp.mcp.elicitation import MAX_ANSWERS, MAX_ROUNDS
@@ -143,22 +145,53 @@ def test_a_state_is_good_for_one_blueprint_only() -> None:
     assert value(again(first, state)) == "accept"
 
 
-def test_a_state_and_a_session_belong_to_the_url_they_were_given_at() -> None:
+def tenants_by_prefix() -> tuple[Flask, list[tuple[str, str]]]:
     rpc = McpBlueprint(url_prefix="/<tenant>")
-    rpc.url_value_preprocessor(lambda endpoint, values: (values or {}).pop("tenant", None))
+    return make_app(rpc), [("localhost", f"/{tenant}/mcp") for tenant in ("one", "two")]
+
+
+def tenants_by_script_root() -> tuple[Flask, list[tuple[str, str]]]:
+    app = make_app(McpBlueprint())
+    serve: Any = app.wsgi_app
+    app.wsgi_app = DispatcherMiddleware(serve, {"/one": serve, "/two": serve})  # type: ignore[method-assign]
+    return app, [("localhost", f"/{tenant}/mcp") for tenant in ("one", "two")]
+
+
+def tenants_by_subdomain() -> tuple[Flask, list[tuple[str, str]]]:
+    app = Flask("site", subdomain_matching=True)
+    app.config.update(SERVER_NAME="site.example", JSONRPC_MCP_ALLOWED_HOSTS=[".site.example"])
+    app.register_blueprint(McpBlueprint(subdomain="<tenant>"))
+    return app, [(f"{tenant}.site.example", "/mcp") for tenant in ("one", "two")]
+
+
+@pytest.mark.parametrize("make", [tenants_by_prefix, tenants_by_script_root, tenants_by_subdomain])
+def test_a_state_and_a_session_belong_to_the_url_they_were_given_at(
+    make: Callable[[], tuple[Flask, list[tuple[str, str]]]], tmp_path: Path
+) -> None:
+    app, urls = make()
+    app.config.update(SECRET_KEY="key", JSONRPC_MCP_MAILBOX=tmp_path / "mail")
+    rpc: Any = app.blueprints["mcp"]
     rpc.add_method("ask", mcp_tool(ask))
-    client = make_app(rpc, SECRET_KEY="key").test_client()
-    first, second = (ModernClient(client, capabilities=EVERYTHING, path=f"/{name}/mcp") for name in ("one", "two"))
+    app.url_value_preprocessors.setdefault("mcp", []).append(lambda _, values: (values or {}).pop("tenant", None))
+    client = app.test_client()
+    first, second = (ModernClient(client, {"Host": host}, EVERYTHING, path=path) for host, path in urls)
     state = questions_of(first, "ask")["requestState"]
     assert error(again(second, state)) == (400, -32602, BELONGS)
+    first.path += "/"
     assert value(again(first, state)) == "accept"
     opening = {"protocolVersion": LEGACY[0], "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
-    session = client.post("/one/mcp", json=asking("initialize", opening)).headers["Mcp-Session-Id"]
+    session = client.post(urls[0][1], json=asking("initialize", opening), headers={"Host": urls[0][0]}).headers
     statuses = [
-        client.post(path, json=asking("ping"), headers={"Mcp-Session-Id": session}).status_code
-        for path in ("/one/mcp", "/one/mcp/", "/two/mcp")
+        client.post(path, json=asking("ping"), headers={"Host": host, "Mcp-Session-Id": session["Mcp-Session-Id"]})
+        for host, path in (urls[0], (urls[0][0], urls[0][1] + "/"), urls[1])
     ]
-    assert statuses == [200, 200, 404]
+    assert [response.status_code for response in statuses] == [200, 200, 404]
+
+
+def test_a_state_is_valid_under_all_names_of_a_site_that_does_not_route_by_them(site: Site) -> None:
+    site.app.config["JSONRPC_MCP_ALLOWED_HOSTS"] = ["one.example", "two.example"]
+    first, second = (ModernClient(site.client, {"Host": f"{name}.example"}, EVERYTHING) for name in ("one", "two"))
+    assert value(again(second, questions_of(first, "ask")["requestState"])) == "accept"
 
 
 def test_a_state_expires(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
