@@ -22,7 +22,7 @@ from .auth import Authenticator, PermissionsLoader, UserLoader
 from .checks import checked_permissions, name_of
 from .config import NO_DOTS, PREFIX, set_defaults
 from .decorators import Decorators, ToolGroup
-from .http import jsonrpc, rest
+from .http import host_app, jsonrpc, rest
 from .http.explorer import ROUTES as EXPLORER_ROUTES
 from .http.routes import Route
 from .mcp import discovery
@@ -62,6 +62,8 @@ class McpBlueprint(Decorators, Blueprint):
     :param explorer: Serve a page to try the tools at ``/mcp/explorer``.
     :param limiter: The app's Flask-Limiter object, for rate limits.
     :param rate_limit: A limit for all calls of one caller, such as ``"100/minute"``; needs a limiter.
+    :param csrf_exempt: Exempt the blueprint from Flask-WTF's ``CSRFProtect``: its routes accept only JSON bodies, and
+        reject the pages of other sites by their ``Origin``.
     :param options: Other options of :class:`flask.Blueprint`, such as ``url_prefix``.
     """
 
@@ -76,6 +78,7 @@ class McpBlueprint(Decorators, Blueprint):
         explorer: bool = True,
         limiter: Limiter | None = None,
         rate_limit: str | None = None,
+        csrf_exempt: bool = True,
         **options: Any,
     ) -> None:
         super().__init__(name, import_name, **options)
@@ -91,15 +94,19 @@ class McpBlueprint(Decorators, Blueprint):
             RateLimits(name, limiter, rate_limit),
         )
         self._routes = (*ROUTES, *EXPLORER_ROUTES) if explorer else ROUTES
+        by_path = {route.path: route for route in self._routes}
         for route in self._routes:
             self.add_url_rule(
                 route.path,
                 route.endpoint,
-                route.view_for(self._registry),
+                route.view_for(self._registry, by_path),
+                methods=route.methods,
                 strict_slashes=False,
                 merge_slashes=False,
                 provide_automatic_options=False,
             )
+        host_app.answer_rejected_requests(self, {route.endpoint: route for route in self._routes}, self._registry)
+        self._csrf_exempt = csrf_exempt
         self.record(self._mount)
 
     def add_group(self, group: ToolGroup, *, access: Iterable[str] = ()) -> None:
@@ -256,29 +263,29 @@ class McpBlueprint(Decorators, Blueprint):
             app.add_url_rule(
                 well_known.path,
                 well_known.endpoint,
-                well_known.view_for(self._registry),
+                well_known.view_for(self._registry, {}),
+                methods=well_known.methods,
                 strict_slashes=False,
                 provide_automatic_options=False,
             )
             endpoints.add(well_known.endpoint)
-        _accept_all_methods(app, endpoints)
+        _check_rules(app, endpoints)
+        host_app.before_request(app, self, endpoints, csrf_exempt=self._csrf_exempt)
 
 
-def _accept_all_methods(app: App, endpoints: set[str]) -> None:
-    """Let our URL rules match every HTTP method, because Flask's own 405 response is HTML (see `http.routes`).
+def _check_rules(app: App, endpoints: set[str]) -> None:
+    """Check that no other blueprint of ours has the same URL rules.
 
-    :raises ValueError: if another blueprint of ours has the same rules.
+    :raises ValueError: naming both.
     """
     taken_by: dict[tuple[str, str | None, str | None], str] = {}
     for rule in app.url_map.iter_rules():
         place = (rule.rule, rule.subdomain, rule.host)
-        if rule.endpoint in endpoints:
-            rule.methods = None
-            taken = taken_by.get(place)
-            if taken is not None and taken.rpartition(".")[2] == rule.endpoint.rpartition(".")[2]:
-                raise ValueError(
-                    f"blueprints {taken.rpartition('.')[0]!r} and {rule.endpoint.rpartition('.')[0]!r} are both at"
-                    f" {rule.rule}; give one of them a url_prefix"
-                )
-        else:
-            taken_by[place] = rule.endpoint
+        taken = taken_by.setdefault(place, rule.endpoint)
+        if rule.endpoint not in endpoints or taken == rule.endpoint:
+            continue
+        if taken.rpartition(".")[2] == rule.endpoint.rpartition(".")[2]:
+            raise ValueError(
+                f"blueprints {taken.rpartition('.')[0]!r} and {rule.endpoint.rpartition('.')[0]!r} are both at"
+                f" {rule.rule}; give one of them a url_prefix"
+            )

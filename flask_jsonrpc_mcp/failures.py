@@ -88,6 +88,19 @@ def value_of_response(response: Any, call: Call) -> Any:
     raise TypeError(f"{call.name!r} returned a {made.mimetype} response with status {status}; return the value itself")
 
 
+def http_failure(error: HTTPException) -> RpcError | None:
+    """Return what a caller gets for a 4xx, such as that of ``abort(404, "No such shelf")``; ``None`` for any other."""
+    status = error.code if error.response is None else error.response.status_code
+    if status == 401:
+        return Unauthorized()
+    if status is None or not 400 <= status < 500:
+        return None
+    # The default description is about a URL, which the caller did not choose.
+    described = error.description is not None and error.description != type(error).description
+    text = str(error.description) if described else error.name
+    return RpcError(text, status=status, slug=re.sub(r"\W+", "_", error.name.lower()))
+
+
 def _handled(error: BaseException, handlers: ErrorHandlers) -> RpcError | None:
     handler = handlers.find(error)
     if handler is None:
@@ -106,7 +119,7 @@ def _handled(error: BaseException, handlers: ErrorHandlers) -> RpcError | None:
 def _expected(error: BaseException) -> RpcError | None:
     """Convert what a Flask view raises on purpose."""
     if isinstance(error, HTTPException):
-        return _http_failure(error)
+        return http_failure(error)
     # Neither can be raised before its library was imported.
     marshmallow, pydantic = sys.modules.get("marshmallow"), sys.modules.get("pydantic")
     if marshmallow is not None and isinstance(error, marshmallow.ValidationError):
@@ -117,18 +130,6 @@ def _expected(error: BaseException) -> RpcError | None:
             [Problem(pointer("", *each["loc"]), one_line(each["msg"], MAX_QUOTED)) for each in problems]
         )
     return None
-
-
-def _http_failure(error: HTTPException) -> RpcError | None:
-    status = error.code if error.response is None else error.response.status_code
-    if status == 401:
-        return Unauthorized()
-    if status is None or not 400 <= status < 500:
-        return None
-    # The default description is about a URL, which the caller did not choose.
-    described = error.description is not None and error.description != type(error).description
-    text = str(error.description) if described else error.name
-    return RpcError(text, status=status, slug=re.sub(r"\W+", "_", error.name.lower()))
 
 
 def _normalised(error: RpcError) -> RpcError:

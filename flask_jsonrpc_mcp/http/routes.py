@@ -1,7 +1,6 @@
 """`Route`: a path of the blueprint, its views by HTTP method, and the checks around them.
 
-Flask routes every HTTP method to us, because its own 405 response would be HTML. Every failure becomes a response here,
-in the form of the face that the path belongs to.
+Every failure becomes a response here, in the form of the face that the path belongs to.
 """
 
 from __future__ import annotations
@@ -20,6 +19,8 @@ from .guard import allow_origin, check_host, check_origin
 from .io import no_content
 
 ANY_VERB = "*"
+
+_VARIABLE = re.compile(r"<(?:\w+:)?(\w+)>")
 
 ENDPOINTS = {
     "mcp": "mcp",
@@ -57,22 +58,32 @@ class Route:
         self.error_response = error_response
         self.open = open
 
-    def view_for(self, registry: Registry) -> Callable[..., Response]:
-        """Return the view function for Flask."""
-        own_variables = re.findall(r"<(?:\w+:)?(\w+)>", self.path)
+    @property
+    def methods(self) -> list[str]:
+        """The HTTP methods of the URL rule."""
+        return ["GET", "POST"] if ANY_VERB in self.views else sorted([*self.views, "OPTIONS"])
+
+    def view_for(self, registry: Registry, routes: Mapping[str, Route]) -> Callable[..., Response]:
+        """Return the view function for Flask.
+
+        :param routes: All routes of the blueprint by path. ``POST /mcp/tools/list`` matches the rule of
+            ``/mcp/tools/<name>``, but it is the route of the list that must answer.
+        """
+        own_variables = _VARIABLE.findall(self.path)
 
         def view(**variables: Any) -> Response:
             # The other variables are those of the blueprint's url_prefix; methods find them in request.view_args.
             own = {name: variables[name] for name in own_variables} if own_variables else {}
             current = request._get_current_object()  # type: ignore[attr-defined]
             origin = current.headers.get("Origin")
+            route = routes.get(_VARIABLE.sub(lambda found: own[found[1]], self.path).rstrip("/"), self) if own else self
             try:
-                response = self._serve(current, origin, registry, own)
+                response = route._serve(current, origin, registry, own if route is self else {})
             # Callbacks of the app run here too, such as a verify_password that calls sys.exit().
             except BaseException as error:
                 fault = ServerFault(new_id())
                 log_unexpected(error, fault.error_id)
-                response = self.error_response(fault)
+                response = route.error_response(fault)
             if origin is not None:
                 allow_origin(current, origin, response)
             response.headers.add("X-Content-Type-Options", "nosniff")
@@ -94,19 +105,26 @@ class Route:
                 caller = Caller() if self.open else registry.auth.admit(request)
                 response = view(request, registry, caller, **variables)
         except RpcError as error:
-            response = self.error_response(error)
-        if response.status_code == 401:
-            for challenge in registry.auth.challenges():
-                response.headers.add("WWW-Authenticate", challenge)
-        return response
+            return self.respond_to(error, registry)
+        return _challenge(response, registry)
+
+    def respond_to(self, error: RpcError, registry: Registry) -> Response:
+        """Respond to a failure, with a challenge if it is a 401."""
+        return _challenge(self.error_response(error), registry)
 
     def _options(self, verb: str) -> Response:
-        allowed = sorted([*self.views, "OPTIONS"])
         if verb != "OPTIONS":
-            raise VerbNotAllowed(allowed)
+            raise VerbNotAllowed(self.methods)
         response = no_content()
-        response.headers["Allow"] = ", ".join(allowed)
+        response.headers["Allow"] = ", ".join(self.methods)
         return response
+
+
+def _challenge(response: Response, registry: Registry) -> Response:
+    if response.status_code == 401:
+        for challenge in registry.auth.challenges():
+            response.headers.add("WWW-Authenticate", challenge)
+    return response
 
 
 def own_url(endpoint: str, *, external: bool = False) -> str:

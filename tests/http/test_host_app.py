@@ -1,0 +1,246 @@
+"""The blueprint in apps with the extensions that Flask apps have: our routes work, and so does the rest of the app."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from flask import Flask, abort
+from flask_limiter import Limiter
+from flask_wtf import CSRFProtect
+
+from flask_jsonrpc_mcp import McpBlueprint
+from flask_jsonrpc_mcp.testing import McpTestClient
+from tests.conftest import Site, asking, make_auth
+from tests.support import faces
+
+FACES = [faces.rest, faces.jsonrpc, faces.mcp_modern, faces.own_url]
+
+
+def make_rpc(**options: Any) -> McpBlueprint:
+    rpc = McpBlueprint(**options)
+    rpc.tool("greet")(lambda: "hello")
+    return rpc
+
+
+def make_app(rpc: McpBlueprint | None = None) -> Flask:
+    app = Flask("host")
+    app.secret_key = "key"
+    if rpc is not None:
+        app.register_blueprint(rpc)
+    return app
+
+
+def assert_served(app: Flask) -> None:
+    """Check that every face answers."""
+    for face in FACES:
+        response = face("greet", {}).send(app.test_client())
+        assert (response.status_code, response.is_json) == (200, True), response.data
+        assert b"hello" in response.data
+
+
+# URL rules
+
+
+def test_our_url_rules_name_their_http_methods() -> None:
+    app = make_app(make_rpc())
+    methods = {rule.rule: rule.methods for rule in app.url_map.iter_rules()}
+    assert methods["/mcp"] == {"POST", "OPTIONS"}
+    assert methods["/mcp/tools/list"] == {"GET", "HEAD", "OPTIONS"}
+    assert all(methods.values())
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("/mcp", "OPTIONS, POST"),
+        ("/mcp/", "OPTIONS, POST"),
+        ("/jsonrpc", "GET, HEAD, OPTIONS, POST"),
+        ("/mcp/tools/list", "GET, HEAD, OPTIONS"),
+        ("/mcp/tools/invoke", "OPTIONS, POST"),
+        ("/mcp/tools/greet", "GET, HEAD, OPTIONS, POST"),
+        ("/mcp/explorer", "GET, HEAD, OPTIONS"),
+        ("/.well-known/mcp.json", "GET, HEAD, OPTIONS"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["PUT", "DELETE", "PROPFIND", "TRACE"])
+def test_another_http_method_is_answered_in_json(path: str, allowed: str, verb: str) -> None:
+    response = make_app(make_rpc()).test_client().open(path, method=verb)
+    assert (response.status_code, response.headers["Allow"], response.is_json) == (405, allowed, True)
+
+
+def test_other_routes_of_the_app_keep_their_405() -> None:
+    app = make_app(make_rpc())
+    app.add_url_rule("/page", "page", lambda: "page")
+    response = app.test_client().post("/page")
+    assert (response.status_code, response.mimetype) == (405, "text/html")
+
+
+def test_the_debug_toolbar_shows_pages_of_the_app() -> None:
+    from flask_debugtoolbar import DebugToolbarExtension
+
+    app = make_app(make_rpc())
+    app.debug = True
+    DebugToolbarExtension(app)
+    app.add_url_rule("/page", "page", lambda: "<html><body>page</body></html>")
+    response = app.test_client().get("/page")
+    assert response.status_code == 200
+    assert b"flDebug" in response.data
+    assert_served(app)
+
+
+def test_apiflask_makes_its_document() -> None:
+    from apiflask import APIFlask
+
+    app = APIFlask("host")
+    app.register_blueprint(make_rpc())
+    app.get("/page")(lambda: {"page": 1})
+    document = app.test_client().get("/openapi.json")
+    assert document.status_code == 200
+    assert "/page" in document.get_json()["paths"]
+    assert_served(app)
+
+
+def test_flasgger_makes_its_document() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from flasgger import Swagger
+
+    app = make_app(make_rpc())
+    Swagger(app)
+
+    @app.get("/page")
+    def page() -> str:
+        """A page
+        ---
+        responses:
+          200:
+            description: The page
+        """
+        return "page"
+
+    document = app.test_client().get("/apispec_1.json")
+    assert document.status_code == 200
+    assert list(document.get_json()["paths"]) == ["/page"]
+    assert_served(app)
+
+
+def test_spectree_makes_its_document() -> None:
+    from spectree import SpecTree
+
+    app = make_app(make_rpc())
+    tree = SpecTree("flask")
+    tree.register(app)
+    document = app.test_client().get("/apidoc/openapi.json")
+    assert document.status_code == 200
+    assert_served(app)
+
+
+# CSRF protection
+
+
+def protected_before() -> Flask:
+    app = make_app()
+    CSRFProtect(app)
+    app.register_blueprint(make_rpc())
+    return app
+
+
+def protected_after() -> Flask:
+    app = make_app(make_rpc())
+    CSRFProtect(app)
+    return app
+
+
+def nested() -> Flask:
+    from flask import Blueprint
+
+    app = make_app()
+    CSRFProtect(app)
+    outer = Blueprint("outer", __name__)
+    outer.register_blueprint(make_rpc())
+    app.register_blueprint(outer)
+    return app
+
+
+@pytest.mark.parametrize("make", [protected_before, protected_after, nested])
+def test_csrf_protection_lets_our_routes_through(make: Callable[[], Flask]) -> None:
+    app = make()
+    app.add_url_rule("/form", "form", lambda: "form", methods=["POST"])
+    assert_served(app)
+    assert app.test_client().post("/form").status_code == 400  # everything else is protected
+
+
+def test_csrf_protection_can_be_kept() -> None:
+    app = make_app()
+    CSRFProtect(app)
+    app.register_blueprint(make_rpc(csrf_exempt=False))
+    response = faces.rest("greet", {}).send(app.test_client())
+    assert (response.status_code, response.get_json()["error"]["code"]) == (400, "bad_request")
+
+
+# Hooks and error handlers of the app
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_what_a_before_request_function_raises_has_the_form_of_the_face(face: faces.Face) -> None:
+    app = make_app(make_rpc())
+    app.register_error_handler(403, lambda error: ("<h1>No</h1>", 403))
+    app.before_request(lambda: abort(403, "Closed on Sundays"))
+    response = face("greet", {}).send(app.test_client())
+    assert (response.status_code, response.is_json) == (403, True)
+    error = response.get_json()["error"]
+    assert error["message"] == "Closed on Sundays"
+    assert error["code"] == ("forbidden" if face is faces.rest else -32000)
+
+
+def test_a_before_request_function_that_wants_a_sign_in_gets_our_challenge() -> None:
+    app = make_app(make_rpc(auth=make_auth()))
+    app.before_request(lambda: abort(401))
+    response = faces.mcp_modern("greet", {}).send(app.test_client())
+    assert (response.status_code, response.headers["WWW-Authenticate"]) == (
+        401,
+        'Basic realm="Authentication Required"',
+    )
+
+
+def test_a_before_request_function_that_fails_is_answered_without_its_text() -> None:
+    app = make_app(make_rpc())
+
+    @app.before_request
+    def fail() -> None:
+        raise KeyError("secret")
+
+    response = faces.jsonrpc("greet", {}).send(app.test_client())
+    assert response.status_code == 500
+    assert response.get_json()["error"] == {
+        "code": -32603,
+        "message": "Internal Server Error",
+        "data": {"status": 500},
+    }
+
+
+def test_limits_of_the_whole_app_answer_in_our_form() -> None:
+    app = make_app(make_rpc())
+    Limiter(lambda: "everyone", app=app, application_limits=["1/hour"], storage_uri="memory://")
+    assert faces.rest("greet", {}).send(app.test_client()).status_code == 200
+    refused = faces.rest("greet", {}).send(app.test_client())
+    assert (refused.status_code, refused.get_json()["error"]["code"]) == (429, "too_many_requests")
+    refused = faces.mcp_modern("greet", {}).send(app.test_client())
+    assert (refused.status_code, refused.is_json) == (429, True)
+
+
+def test_routes_that_the_app_adds_to_the_blueprint_keep_flask_s_errors() -> None:
+    rpc = make_rpc()
+    rpc.add_url_rule("/own", "own", lambda: abort(404))
+    response = make_app(rpc).test_client().get("/own")
+    assert (response.status_code, response.mimetype) == (404, "text/html")
+
+
+def test_a_call_of_an_older_client_works_beside_all_of_them() -> None:
+    app = protected_after()
+    Limiter(lambda: "everyone", app=app, default_limits=["100/hour"], storage_uri="memory://")
+    assert McpTestClient(app, version="2025-06-18").call("greet").value == "hello"
+    assert Site(McpBlueprint(), app=app).rpc_post([asking("greet"), asking("greet", id=2)]).status_code == 200
