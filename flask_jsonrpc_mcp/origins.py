@@ -1,4 +1,4 @@
-"""Parse origins (scheme, host and port), and recognise loopback hosts."""
+"""Parse origins (scheme, host and port), and recognise hosts and addresses of this machine and of private networks."""
 
 from __future__ import annotations
 
@@ -35,19 +35,30 @@ def host_name(host: str) -> str:
 
 
 @functools.lru_cache(maxsize=256)
-def is_loopback_host(host: str) -> bool:
-    """Whether a host, with or without a port, is a loopback name or address."""
-    return is_loopback(host_name(host))
+def is_loopback(name: str) -> bool:
+    """Whether a host name or address is a loopback one."""
+    address = _address(name)
+    return _LOCAL_NAME.fullmatch(name) is not None if address is None else address.is_loopback
 
 
 @functools.lru_cache(maxsize=256)
-def is_loopback(name: str) -> bool:
-    """Whether a host name or address is a loopback one."""
-    if _LOCAL_NAME.fullmatch(name):
-        return True
+def is_private(address: str) -> bool:
+    """Whether an address is of this machine or of a private network."""
+    parsed = _address(address)
+    return parsed is not None and not parsed.is_global
+
+
+@functools.lru_cache(maxsize=256)
+def is_dns_name(host: str) -> bool:
+    """Whether a host, with or without a port, is neither an address nor localhost, so that DNS decides where it is."""
+    name = host_name(host)
+    return _address(name) is None and not is_loopback(name)
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        address = ipaddress.ip_address(name)
+        address = ipaddress.ip_address(text)
     except ValueError:
-        return False
+        return None
     # A dual-stack socket shows an IPv4 peer as ::ffff:127.0.0.1.
-    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
+    return getattr(address, "ipv4_mapped", None) or address

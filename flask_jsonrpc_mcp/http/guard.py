@@ -11,7 +11,7 @@ from werkzeug.sansio.utils import host_is_trusted
 
 from ..config import PREFIX
 from ..errors import Forbidden
-from ..origins import is_loopback, is_loopback_host, read_origin
+from ..origins import is_dns_name, is_private, read_origin
 
 EXPOSED_HEADERS = ("Mcp-Session-Id", "WWW-Authenticate", "ETag", "Retry-After")
 """The response headers that a page's script may read."""
@@ -20,21 +20,27 @@ EXPOSED_HEADERS = ("Mcp-Session-Id", "WWW-Authenticate", "ETag", "Retry-After")
 def check_host(request: Request) -> None:
     """Reject requests whose ``Host`` is not a name of this server.
 
+    A page can be rebound to any address that its browser reaches and its author does not, so without settings the peers
+    of this machine and of private networks are checked. A page has a DNS name; addresses and localhost are not rebound.
+
     :raises Forbidden: naming the setting that would allow it.
     """
-    config = current_app.config
+    config, host = current_app.config, request.host.lower()
     trusted = config["JSONRPC_MCP_ALLOWED_HOSTS"]
     if trusted:
-        if not host_is_trusted(request.host, trusted):
+        if not host_is_trusted(host, trusted):
             raise Forbidden(f"Host not allowed: add it to {PREFIX}ALLOWED_HOSTS if this is a name of this server")
         return
     if "werkzeug.proxy_fix.orig" in request.environ or config["TRUSTED_HOSTS"]:
         return  # behind a proxy that sets the headers, or checked by Flask
-    if is_loopback(request.remote_addr or "") and not is_loopback_host(request.host):
-        raise Forbidden(
-            "Host not allowed: a request from this machine must name it as localhost."
-            f" Behind a proxy, use werkzeug's ProxyFix or list the names of the site in {PREFIX}ALLOWED_HOSTS"
-        )
+    if is_private(request.remote_addr or "") and is_dns_name(host):
+        own = config["SERVER_NAME"]
+        if not own or not host_is_trusted(host, [f".{own}"]):
+            raise Forbidden(
+                f"Host not allowed: set {PREFIX}ALLOWED_HOSTS to the names of this server, such as ['site.example']."
+                " Without it, requests from a private network must use its IP address, localhost or SERVER_NAME,"
+                " unless werkzeug's ProxyFix is in front"
+            )
 
 
 def check_origin(request: Request, origin: str) -> None:

@@ -33,7 +33,6 @@ EVENT_STREAM = "text/event-stream"
 Message = dict[str, Any]
 
 _OBSERVED = "flask_jsonrpc_mcp.testing"
-_OTHER_MACHINE = "192.0.2.1"  # an address for documentation, by RFC 5737
 
 
 @dataclass
@@ -104,12 +103,11 @@ class Transport:
                 else:
                     streamed.append(message)
 
-        path, base_url, remote = self._locate(endpoint)
+        path, base_url = self._locate(endpoint)
         with method_called.connected_to(observe, sender=self.app):
             response = self._client(receive).open(
                 path,
                 base_url=base_url,
-                environ_base=remote,
                 method="GET" if json is None else "POST",
                 json=json,
                 query_string=dict(query or {}),
@@ -141,18 +139,14 @@ class Transport:
         client.application = app
         return client
 
-    def _locate(self, endpoint: str) -> tuple[str, str, dict[str, str]]:
-        """Find the path of a route, a base URL whose host the app accepts, and the address to send from."""
+    def _locate(self, endpoint: str) -> tuple[str, str]:
+        """Find the path of a route, and a base URL whose host the app accepts."""
         config = self.app.config
         allowed = config[PREFIX + "ALLOWED_HOSTS"] or config.get("TRUSTED_HOSTS") or ()
-        named = next((host for host in allowed if not host.startswith(".")), None)
-        host = named or config["SERVER_NAME"] or "localhost"
+        host = next((host.lstrip(".") for host in allowed), None) or config["SERVER_NAME"] or "localhost"
         adapter = self.app.url_map.bind(host, url_scheme=config["PREFERRED_URL_SCHEME"])
         url = urlsplit(adapter.build(f"{self.blueprint}.{endpoint}", force_external=True))
-        base_url = f"{url.scheme}://{url.netloc}{config['APPLICATION_ROOT']}"
-        # The app accepts any host from another machine, but only localhost from this one.
-        remote = {} if allowed or host == "localhost" else {"REMOTE_ADDR": _OTHER_MACHINE}
-        return url.path, base_url, remote
+        return url.path, f"{url.scheme}://{url.netloc}{config['APPLICATION_ROOT']}"
 
 
 def blueprints_of(app: Flask) -> Mapping[str, Registry]:

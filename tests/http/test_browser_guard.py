@@ -66,64 +66,114 @@ def test_a_stranger_runs_nothing(site: Site) -> None:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_page_rebound_to_this_machine_is_refused(site: Site, path: str) -> None:
+@pytest.mark.parametrize("peer", ["127.0.0.1", "192.168.1.9"])
+def test_a_page_rebound_to_this_machine_is_refused(site: Site, peer: str, path: str) -> None:
     """Its requests are same-origin for the browser and carry no Origin, only the name that was rebound."""
-    response = site.client.get(path, headers={"Host": "evil.example"})
+    response = site.client.get(path, headers={"Host": "evil.example"}, environ_overrides={"REMOTE_ADDR": peer})
     assert response.status_code == 403
     assert "JSONRPC_MCP_ALLOWED_HOSTS" in response.get_json()["error"]["message"]
 
 
-@pytest.mark.parametrize(
-    "host", ["localhost", "localhost:8000", "127.0.0.1", "127.0.0.1:8000", "[::1]:8000", "app.localhost"]
-)
-def test_the_names_of_this_machine(site: Site, host: str) -> None:
-    assert status(site, {"Host": host}) == 200
+LOOPBACK = ("127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1")
+PRIVATE = ("192.168.1.9", "10.2.3.4", "172.17.0.1", "169.254.7.7", "100.64.0.7", "fe80::1%eth0", "fd00::7")
+PUBLIC = ("93.184.216.34", "2606:2800:220::1")
+LOCAL_SOCKET = ("", "<local>")
 
 
+def status_from(site: Site, peer: str, host: str) -> int:
+    return status(site, {"Host": host}, environ_overrides={"REMOTE_ADDR": peer})
+
+
+@pytest.mark.parametrize("peer", [*LOOPBACK, *PRIVATE, *PUBLIC, *LOCAL_SOCKET])
 @pytest.mark.parametrize(
     "host",
     [
+        "localhost",
+        "localhost:8000",
+        "LOCALHOST",
+        "app.localhost",
+        "127.0.0.1",
+        "127.0.0.1:8000",
+        "[::1]:8000",
+        "192.168.1.5:8000",
+        "[fd00::5]",
+        "93.184.216.34",
+    ],
+)
+def test_localhost_and_addresses_cannot_be_rebound(site: Site, peer: str, host: str) -> None:
+    """Such as a container on a published port, or a server on 0.0.0.0 that another machine reaches by its address."""
+    assert status_from(site, peer, host) == 200
+
+
+@pytest.mark.parametrize("peer", [*LOOPBACK, *PRIVATE])
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "evil.example:8000",
+        "devbox",
+        "devbox.local",
+        "localhost.",
         "localhost.evil.example",
         "127.0.0.1.evil.example",
-        "evil.example:80",
-        "10.0.0.1",
+        "127.1",
         "evil.example,a.localhost",
         "evil.example/.localhost",
         "user@a.localhost",
         "127.0.0.1,evil.example",
+        "evil.example,127.0.0.1",
     ],
 )
-def test_names_that_only_look_like_it(site: Site, host: str) -> None:
-    assert status(site, {"Host": host}) == 403
+def test_from_this_machine_or_a_private_network_no_other_name_is_accepted(site: Site, peer: str, host: str) -> None:
+    """The page of a name that was rebound to an address of this machine is open in a browser there."""
+    assert status_from(site, peer, host) == 403
 
 
-def test_this_machine_on_a_socket_for_both_kinds_of_addresses(site: Site) -> None:
-    peer = {"REMOTE_ADDR": "::ffff:127.0.0.1"}
-    assert status(site, {"Host": "evil.example"}, environ_overrides=peer) == 403
-    assert status(site, {"Host": "localhost"}, environ_overrides=peer) == 200
+@pytest.mark.parametrize("peer", [*PUBLIC, *LOCAL_SOCKET])
+def test_from_public_addresses_any_name_is_accepted(site: Site, peer: str) -> None:
+    """Who can reach us from there needs no rebinding; and a browser reaches no local socket."""
+    assert status_from(site, peer, "site.example") == 200
+
+
+@pytest.mark.parametrize("peer", [*LOOPBACK, *PRIVATE])
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("site.example", 200),
+        ("Site.Example:8443", 200),
+        ("api.site.example", 200),
+        ("localhost:8000", 200),
+        ("192.168.1.5", 200),
+        ("evil.example", 403),
+        ("evil-site.example", 403),
+        ("site.example.evil.example", 403),
+    ],
+)
+def test_the_server_name_is_a_name_of_this_server(peer: str, host: str, expected: int) -> None:
+    site = Site(McpBlueprint(), SERVER_NAME="site.example:8000")
+    assert status_from(site, peer, host) == expected
 
 
 def test_a_host_that_is_none_has_no_pages_of_its_own(site: Site) -> None:
-    peer = {"REMOTE_ADDR": "192.0.2.7"}
+    peer = {"REMOTE_ADDR": PUBLIC[0]}
     assert status(site, {"Host": "x:99999", "Origin": "null"}, environ_overrides=peer) == 403
-
-
-def test_callers_from_elsewhere_may_use_any_name(site: Site) -> None:
-    assert status(site, {"Host": "site.example"}, environ_overrides={"REMOTE_ADDR": "192.0.2.7"}) == 200
 
 
 def test_behind_a_proxy_that_the_app_knows_of_any_name_goes(site: Site) -> None:
     site.app.wsgi_app = ProxyFix(site.app.wsgi_app, x_for=1, x_host=1)  # type: ignore[method-assign]
-    assert status(site, {"X-Forwarded-For": "127.0.0.1", "X-Forwarded-Host": "site.example"}) == 200
+    for peer in ("127.0.0.1", "192.168.1.9", PUBLIC[0]):
+        assert status(site, {"X-Forwarded-For": peer, "X-Forwarded-Host": "site.example"}) == 200
 
 
 @pytest.mark.parametrize("setting", ["JSONRPC_MCP_ALLOWED_HOSTS", "TRUSTED_HOSTS"])
 def test_hosts_can_be_named(setting: str) -> None:
     config: dict[str, Any] = {setting: ["site.example", ".sub.example"]}
     site = Site(McpBlueprint(), **config)
-    assert status(site, {"Host": "site.example"}) == 200
-    assert status(site, {"Host": "a.sub.example:8443"}) == 200
-    assert 400 <= status(site, {"Host": "localhost"}) < 500
+    for peer in (*LOOPBACK, *PRIVATE, *PUBLIC, *LOCAL_SOCKET):
+        assert status_from(site, peer, "site.example") == 200
+        assert status_from(site, peer, "a.sub.example:8443") == 200
+        assert 400 <= status_from(site, peer, "localhost") < 500
+        assert 400 <= status_from(site, peer, "evil.example") < 500
 
 
 def test_no_answer_allows_other_origins(site: Site) -> None:

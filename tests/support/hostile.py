@@ -19,7 +19,7 @@ from tests.support.hostile_values import BYTES, FRAMINGS, HEADERS, STARTS, TEXTS
 
 Pairs = tuple[tuple[str, str], ...]
 
-LOCAL, REMOTE = "127.0.0.1", "192.0.2.7"
+LOCAL, REMOTE = "127.0.0.1", "93.184.216.34"
 
 
 @dataclass(frozen=True)

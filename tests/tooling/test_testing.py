@@ -270,7 +270,8 @@ def test_mistakes_in_using_the_kit_say_what_is_right(app: Flask) -> None:
 @pytest.mark.parametrize(
     "config",
     [
-        {"JSONRPC_MCP_ALLOWED_HOSTS": [".site.example", "site.example"]},
+        {"JSONRPC_MCP_ALLOWED_HOSTS": ["site.example", "other.example"]},
+        {"JSONRPC_MCP_ALLOWED_HOSTS": [".site.example"]},
         {"TRUSTED_HOSTS": ["site.example"]},
         {"SERVER_NAME": "site.example"},
         {"APPLICATION_ROOT": "/below"},
