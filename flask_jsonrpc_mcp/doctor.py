@@ -38,6 +38,7 @@ MAX_NAME_LENGTH = 64
 MAX_TOOL_BYTES = 8 * 1024
 """The size of a tool's description and schemas, about 2,000 tokens of every conversation."""
 MAX_MIDDLEWARES = 20
+HOST_SETTINGS = (PREFIX + "ALLOWED_HOSTS", "TRUSTED_HOSTS", "SERVER_NAME")
 
 NOT_PLAIN = ("oneOf", "anyOf", "allOf", "not", "if", "enum", "const", "$ref", "$dynamicRef", "dependentSchemas")
 """Keywords that model APIs refuse at the top level of an inputSchema."""
@@ -283,15 +284,28 @@ def no_secret_key(app: Flask) -> Iterator[str]:
 
 def no_proxy_fix(app: Flask) -> Iterator[str]:
     signs = list(_signs_of_a_proxy(app))
-    if signs and not any(isinstance(layer, ProxyFix) for layer in _middlewares(app)):
+    if signs and not _has_proxy_fix(app):
         yield (
             f"{signs[0]} is set for a public site; behind a proxy, every caller would have the proxy's address,"
             " and URLs the wrong scheme and host"
         )
 
 
+def no_host_names(app: Flask) -> Iterator[str]:
+    is_public = _has_proxy_fix(app) or any(_signs_of_a_proxy(app))
+    if is_public and not any(app.config[name] for name in HOST_SETTINGS):
+        yield (
+            "no setting names the hosts of this site: with ProxyFix every Host is accepted, and without it requests of"
+            " a proxy get 403"
+        )
+
+
+def _has_proxy_fix(app: Flask) -> bool:
+    return any(isinstance(layer, ProxyFix) for layer in _middlewares(app))
+
+
 def _signs_of_a_proxy(app: Flask) -> Iterator[str]:
-    for name in (PREFIX + "ALLOWED_HOSTS", "TRUSTED_HOSTS", "SERVER_NAME"):
+    for name in HOST_SETTINGS:
         value = app.config[name]
         hosts: Iterable[str] = [value] if isinstance(value, str) else value or ()
         if any(not is_loopback(host_name(host.lstrip("."))) for host in hosts):
@@ -339,5 +353,6 @@ APP_CHECKS = (
     Check("demo-users", WARNING, demo_users, f"remove these users, then set {PREFIX}DEMO_USERS = []"),
     Check("no-secret-key", WARNING, no_secret_key, "set SECRET_KEY, the same in every process"),
     Check("no-proxy-fix", WARNING, no_proxy_fix, "wrap the app: app.wsgi_app = ProxyFix(app.wsgi_app, ...)"),
+    Check("no-host-names", INFO, no_host_names, f"set {PREFIX}ALLOWED_HOSTS, such as ['site.example']"),
 )
 SLUGS = tuple(check.slug for check in (*TOOL_CHECKS, *BLUEPRINT_CHECKS, *APP_CHECKS))

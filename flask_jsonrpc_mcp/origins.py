@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import ipaddress
 import re
+import socket
 from urllib.parse import urlsplit
 
 Origin = tuple[str, str, int | None]
@@ -42,10 +43,17 @@ def is_loopback(name: str) -> bool:
 
 
 @functools.lru_cache(maxsize=256)
-def is_private(address: str) -> bool:
-    """Whether an address is of this machine or of a private network."""
+def is_near(address: str) -> bool:
+    """Whether an address is of this machine, also a public one of it, or of a private network."""
     parsed = _address(address)
-    return parsed is not None and not parsed.is_global
+    if parsed is None or not parsed.is_global:
+        return parsed is not None
+    with socket.socket(socket.AF_INET if parsed.version == 4 else socket.AF_INET6, socket.SOCK_DGRAM) as own:
+        try:
+            own.bind((str(parsed), 0))  # only an address of this machine can be bound
+        except OSError:
+            return False
+    return True
 
 
 @functools.lru_cache(maxsize=256)

@@ -6,12 +6,14 @@ check of ``Host``. A page of another site sends its ``Origin``, and the browser 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from flask import Request, Response, current_app
 from werkzeug.sansio.utils import host_is_trusted
 
 from ..config import PREFIX
 from ..errors import Forbidden
-from ..origins import is_dns_name, is_private, read_origin
+from ..origins import is_dns_name, is_near, read_origin
 
 EXPOSED_HEADERS = ("Mcp-Session-Id", "WWW-Authenticate", "ETag", "Retry-After")
 """The response headers that a page's script may read."""
@@ -25,22 +27,25 @@ def check_host(request: Request) -> None:
 
     :raises Forbidden: naming the setting that would allow it.
     """
-    config, host = current_app.config, request.host.lower()
-    trusted = config["JSONRPC_MCP_ALLOWED_HOSTS"]
-    if trusted:
-        if not host_is_trusted(host, trusted):
+    config, host = current_app.config, request.host
+    if config["JSONRPC_MCP_ALLOWED_HOSTS"]:
+        if not _is_one_of(host, config["JSONRPC_MCP_ALLOWED_HOSTS"]):
             raise Forbidden(f"Host not allowed: add it to {PREFIX}ALLOWED_HOSTS if this is a name of this server")
         return
     if "werkzeug.proxy_fix.orig" in request.environ or config["TRUSTED_HOSTS"]:
         return  # behind a proxy that sets the headers, or checked by Flask
-    if is_private(request.remote_addr or "") and is_dns_name(host):
-        own = config["SERVER_NAME"]
-        if not own or not host_is_trusted(host, [f".{own}"]):
-            raise Forbidden(
-                f"Host not allowed: set {PREFIX}ALLOWED_HOSTS to the names of this server, such as ['site.example']."
-                " Without it, requests from a private network must use its IP address, localhost or SERVER_NAME,"
-                " unless werkzeug's ProxyFix is in front"
-            )
+    if not is_dns_name(host) or (config["SERVER_NAME"] and _is_one_of(host, [f".{config['SERVER_NAME']}"])):
+        return
+    if is_near(request.remote_addr or ""):
+        raise Forbidden(
+            f"Host not allowed: set {PREFIX}ALLOWED_HOSTS to the names of this server, such as ['site.example']."
+            " Without it, requests from this machine and from private networks must use an IP address, localhost or"
+            " the SERVER_NAME; behind a proxy, werkzeug's ProxyFix will do"
+        )
+
+
+def _is_one_of(host: str, names: Iterable[str]) -> bool:
+    return host_is_trusted(host.lower(), [name.lower() for name in names])
 
 
 def check_origin(request: Request, origin: str) -> None:

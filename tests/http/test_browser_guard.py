@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -9,6 +12,7 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 
 from flask_jsonrpc_mcp import McpBlueprint
 from tests.conftest import Site
+from tests.support.servers import ROOT
 
 PATHS = ["/mcp/tools/list", "/mcp/server-card", "/.well-known/mcp.json", "/mcp/nothing"]
 
@@ -135,6 +139,35 @@ def test_from_public_addresses_any_name_is_accepted(site: Site, peer: str) -> No
     assert status_from(site, peer, "site.example") == 200
 
 
+ON_A_PUBLIC_ADDRESS = """
+import sys, threading
+from http.client import HTTPConnection
+from werkzeug.serving import make_server
+from flask_jsonrpc_mcp import McpBlueprint
+from tests.conftest import make_app
+
+address = sys.argv[1]
+server = make_server("::", 0, make_app(McpBlueprint()))
+threading.Thread(target=server.serve_forever, daemon=True).start()
+for host in ("evil.example", f"[{address}]"):
+    connection = HTTPConnection(address, server.port)
+    connection.request("GET", "/mcp/tools/list", headers={"Host": host})
+    print(connection.getresponse().status)
+"""
+
+
+def test_a_public_address_of_this_machine_is_no_other_machine() -> None:
+    """IPv6 gives one to most, which a page sees and can be rebound to, behind a firewall that keeps its author out."""
+    address = "2606:2800:220::9"
+    network = f'ip link set lo up && ip address add {address}/128 dev lo nodad && exec "$@"'
+    alone = ["unshare", "--map-root-user", "--net", "sh", "-c", network, "sh"]
+    if shutil.which("unshare") is None or subprocess.run([*alone, "true"], capture_output=True).returncode != 0:
+        pytest.skip("needs a network of its own")
+    command = [*alone, sys.executable, "-c", ON_A_PUBLIC_ADDRESS, address]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert ran.stdout.split() == ["403", "200"], ran.stderr
+
+
 @pytest.mark.parametrize("peer", [*LOOPBACK, *PRIVATE])
 @pytest.mark.parametrize(
     ("host", "expected"),
@@ -174,6 +207,12 @@ def test_hosts_can_be_named(setting: str) -> None:
         assert status_from(site, peer, "a.sub.example:8443") == 200
         assert 400 <= status_from(site, peer, "localhost") < 500
         assert 400 <= status_from(site, peer, "evil.example") < 500
+
+
+@pytest.mark.parametrize(("named", "sent"), [("Site.Example", "site.example"), ("site.example", "SITE.example:8000")])
+def test_names_of_hosts_have_no_case(named: str, sent: str) -> None:
+    assert status(Site(McpBlueprint(), JSONRPC_MCP_ALLOWED_HOSTS=[named]), {"Host": sent}) == 200
+    assert status(Site(McpBlueprint(), SERVER_NAME=named), {"Host": sent}) == 200
 
 
 def test_no_answer_allows_other_origins(site: Site) -> None:

@@ -65,7 +65,7 @@ def bad_app() -> Flask:
         JSONRPC_MCP_PAGE_SIZE=5,
         JSONRPC_MCP_GET_METHODS="all",
         JSONRPC_MCP_DEMO_USERS=["admin"],
-        SERVER_NAME="site.example",
+        PREFERRED_URL_SCHEME="https",
         TESTING=False,
     )
 
@@ -195,7 +195,7 @@ class TestProxy:
             {"SERVER_NAME": "site.example"},
             {"TRUSTED_HOSTS": [".site.example"]},
             {"JSONRPC_MCP_ALLOWED_HOSTS": ["localhost", "site.example:8000"]},
-            {"PREFERRED_URL_SCHEME": "https"},
+            {"PREFERRED_URL_SCHEME": "https", "SERVER_NAME": "localhost"},
         ],
     )
     def test_a_public_name_without_proxy_fix_is_found(self, config: Any) -> None:
@@ -205,6 +205,18 @@ class TestProxy:
         assert finding.why.startswith(next(iter(config)))
         app.wsgi_app = DispatcherMiddleware(ProxyFix(app.wsgi_app))  # type: ignore[method-assign]
         assert examine(app) == []
+
+    def test_a_site_behind_a_proxy_should_name_its_hosts(self) -> None:
+        app = app_with(look, config={"PREFERRED_URL_SCHEME": "https"})
+        assert slugs(app) == ["no-proxy-fix", "no-host-names"]
+        app = app_with(look)
+        assert slugs(app) == []
+        app.wsgi_app = ProxyFix(app.wsgi_app)  # type: ignore[method-assign]
+        [finding] = examine(app)
+        assert (finding.slug, finding.severity) == ("no-host-names", "info")
+        assert "JSONRPC_MCP_ALLOWED_HOSTS" in finding.fix
+        app.config["JSONRPC_MCP_ALLOWED_HOSTS"] = ["site.example"]
+        assert slugs(app) == []
 
     @pytest.mark.parametrize("name", ["localhost:5000", "127.0.0.1", "[::1]:80", "app.localhost"])
     def test_a_name_of_this_machine_needs_none(self, name: str) -> None:
