@@ -6,8 +6,13 @@ Flask-Limiter's decorators count requests to a view. This counts calls, because 
 from __future__ import annotations
 
 import math
+import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from concurrent import futures
+from concurrent.futures import Future
+from functools import partial
+from typing import TYPE_CHECKING
 
 from flask import current_app
 
@@ -17,6 +22,13 @@ from .errors import RateLimited
 if TYPE_CHECKING:
     from flask_limiter import Limiter
     from limits import RateLimitItem
+    from limits.strategies import RateLimiter
+
+STORAGE_TIMEOUT = 2.0
+"""How many seconds the storage of the counters may take."""
+
+STORAGE_PAUSE = 30.0
+"""For how many seconds a storage that takes longer is not used, unless it answers."""
 
 
 class RateLimits:
@@ -30,6 +42,7 @@ class RateLimits:
     def __init__(self, blueprint: str, limiter: Limiter | None, per_caller: str | None) -> None:
         self._blueprint = blueprint
         self._limiter = limiter
+        self._paused_until = 0.0
         self.per_caller = self.parse(per_caller)
 
     def parse(self, limits: str | None) -> tuple[RateLimitItem, ...]:
@@ -64,14 +77,60 @@ class RateLimits:
         if self._limiter is None or not self._limiter.enabled:
             return
         key = ("flask-jsonrpc-mcp", self._blueprint, scope, caller.principal or f"address:{caller.address}")
-        for limit in limits:
+        count = partial(_count, self._limiter.limiter, limits, key)
+        try:
+            reset = count() if _is_in_memory(self._limiter.limiter) else self._in_time(count)
+        except Exception:
+            if not current_app.config.get("RATELIMIT_SWALLOW_ERRORS"):
+                raise
+            current_app.logger.exception("the storage of the rate limits cannot be reached")
+            return
+        if reset is not None:
+            raise RateLimited(max(1, math.ceil(reset - time.time())))
+
+    def _in_time(self, count: Callable[[], float | None]) -> float | None:
+        """Count in another thread, because a storage that hangs must not hold the call.
+
+        :raises TimeoutError: if it takes too long, and at once while it hangs.
+        """
+        if self._paused_until:
+            if time.monotonic() < self._paused_until:
+                raise TimeoutError("the storage has not answered in time, and is not used for now")
+            self._pause()  # for all calls but this one
+        future: Future[float | None] = Future()
+
+        def run() -> None:
             try:
-                within = self._limiter.limiter.hit(limit, *key)
-            except Exception:
-                if not current_app.config.get("RATELIMIT_SWALLOW_ERRORS"):
-                    raise
-                current_app.logger.exception("the storage of the rate limits cannot be reached")
-                return
-            if not within:
-                reset: Any = self._limiter.limiter.get_window_stats(limit, *key).reset_time
-                raise RateLimited(max(1, math.ceil(reset - time.time())))
+                future.set_result(count())
+            except BaseException as error:  # the waiting thread raises it
+                future.set_exception(error)
+
+        # Not a pool, from which threads that hang would be missing. A daemon, because Python waits for others at exit.
+        threading.Thread(target=run, name="rate-limits", daemon=True).start()
+        try:
+            return future.result(STORAGE_TIMEOUT)
+        except futures.TimeoutError as error:
+            self._pause()
+            raise TimeoutError(f"the storage has not answered within {STORAGE_TIMEOUT:g} seconds") from error
+        finally:
+            future.add_done_callback(self._resume)  # at once, or when it answers after all
+
+    def _pause(self) -> None:
+        self._paused_until = time.monotonic() + STORAGE_PAUSE
+
+    def _resume(self, answered: Future[float | None]) -> None:
+        self._paused_until = 0.0
+
+
+def _count(limiter: RateLimiter, limits: tuple[RateLimitItem, ...], key: tuple[str, ...]) -> float | None:
+    """Count a call, and return when it will be within the limit again; ``None`` if it is."""
+    for limit in limits:
+        if not limiter.hit(limit, *key):
+            return limiter.get_window_stats(limit, *key).reset_time
+    return None
+
+
+def _is_in_memory(limiter: RateLimiter) -> bool:
+    from limits.storage import MemoryStorage
+
+    return isinstance(limiter.storage, MemoryStorage)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,10 @@ from flask_jsonrpc_mcp.mcp.protocol import LEGACY, MODERN
 from tests.apps.limited_app import create_app, limiter, rpc
 from tests.conftest import Site, asking, basic, make_app
 from tests.support.answering import EVERYTHING, Respondent, accept, questions_of
+from tests.support.load import PATIENCE, wait_until
+from tests.support.mailboxes import redis_url, running_redis
 from tests.support.mcp_messages import ModernClient, client_of, result
-from tests.support.servers import Server, free_port, gunicorn, need
+from tests.support.servers import Server, free_port, gunicorn
 
 
 @pytest.fixture
@@ -86,20 +89,38 @@ def test_counts_that_cannot_be_reached_are_an_error_unless_the_app_says_otherwis
 
 
 @pytest.fixture
-def redis(tmp_path: Path) -> Iterator[str]:
-    port = free_port()
-    options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(tmp_path)]
-    process = subprocess.Popen([need("redis-server"), *options], stdout=subprocess.DEVNULL)
-    server = Server(process, port, tmp_path / "redis.log")
+def redis(tmp_path: Path) -> Iterator[Server]:
+    with running_redis(tmp_path) as server:
+        yield server
+
+
+@contextmanager
+def stopped(server: Server) -> Iterator[None]:
+    """Let a server accept connections, and answer nothing."""
+    server.process.send_signal(signal.SIGSTOP)
     try:
-        server.wait_until_ready()
-        yield f"redis://127.0.0.1:{port}"
+        yield
     finally:
-        server.stop()
+        server.process.send_signal(signal.SIGCONT)
 
 
-def test_two_workers_share_one_limit_in_redis(redis: str, tmp_path: Path) -> None:
-    env = {**os.environ, "LIMITED_RATELIMIT_STORAGE_URI": redis}
+def test_counts_in_a_redis_that_hangs_hold_no_call(redis: Server) -> None:
+    site = Site(rpc, create_app(RATELIMIT_STORAGE_URI=redis_url(redis)))
+    batch = [asking("common", id=number) for number in range(100)]
+    assert site.invoke("common", {}).status_code == 200
+
+    def codes() -> set[int | None]:
+        return {reply.get("error", {}).get("code") for reply in site.rpc_post(batch).get_json()}
+
+    with ThreadPoolExecutor(1) as pool, stopped(redis):
+        assert pool.submit(codes).result(PATIENCE) == {-32603}
+        site.app.config["RATELIMIT_SWALLOW_ERRORS"] = True
+        assert pool.submit(codes).result(PATIENCE) == {None}
+    wait_until(lambda: codes() == {None, -32005}, "calls are counted again")
+
+
+def test_two_workers_share_one_limit_in_redis(redis: Server, tmp_path: Path) -> None:
+    env = {**os.environ, "LIMITED_RATELIMIT_STORAGE_URI": redis_url(redis)}
     with gunicorn("tests.apps.limited_app:create_app()", tmp_path, env=env) as server, ThreadPoolExecutor(8) as pool:
         replies = list(pool.map(lambda _: server.invoke("rare", {}, basic("writer")).status, range(16)))
     assert Counter(replies) == {200: 6, 429: 10}
