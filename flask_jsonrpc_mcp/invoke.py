@@ -50,9 +50,10 @@ INPUT_REQUIRED = "input_required"
 _PLAIN = (dict, list, str, int, float, NoneType)
 
 
-def invoke(call: Call, registry: Registry) -> Result:
+def invoke(call: Call, registry: Registry, built_in: Callable[[], Result] | None = None) -> Result:
     """Run a call inside the current Flask request.
 
+    :param built_in: Runs instead of a registered method, for a method such as ``rpc.discover``.
     :raises RpcError: for every failure.
     :raises InputNeeded: if the method asks something that the client has not answered yet.
     """
@@ -61,21 +62,11 @@ def invoke(call: Call, registry: Registry) -> Result:
     try:
         if registry.rate_limits.per_caller:
             registry.rate_limits.count(call.caller)
-        method = registry.finders[call.kind].find(call.name, call.caller, listed_only=call.listed_only)
-        tool = method.tool
-        if call.read_only and not method.read_only:
-            raise VerbNotAllowed(["POST"])
-        if tool is not None and not tool.requires <= call.capabilities:
-            raise MissingCapability(tool.requires - call.capabilities)
-        positional, named = method.bind(call)
-        if tool is not None and tool.confirm is not None:
-            call.confirm(_confirmation(tool.confirm, call.arguments, method), required=tool.confirm_required)
-        # A retry with answers is the same call. If it counted again, a method with a limit of one call could ask, but
-        # never finish.
-        if method.rate_limit and not call.answers.has_run:
-            registry.rate_limits.count_method(call.caller, call.kind, method.name, method.rate_limit)
-        run = functools.partial(_run, registry.around, call, method, positional, named)
-        result = run() if method.timeout is None else _run_within(method.timeout, call, run)
+        if built_in is None:
+            method = registry.finders[call.kind].find(call.name, call.caller, listed_only=call.listed_only)
+            result = _run_method(call, method, registry)
+        else:
+            result = built_in()
     except InputNeeded:
         _report(call, method, INPUT_REQUIRED, None, time.perf_counter() - started)
         raise
@@ -86,6 +77,23 @@ def invoke(call: Call, registry: Registry) -> Result:
         raise failure from error.__cause__
     _report(call, method, "ok", None, time.perf_counter() - started)
     return result
+
+
+def _run_method(call: Call, method: Method, registry: Registry) -> Result:
+    tool = method.tool
+    if call.read_only and not method.read_only:
+        raise VerbNotAllowed(["POST"])
+    if tool is not None and not tool.requires <= call.capabilities:
+        raise MissingCapability(tool.requires - call.capabilities)
+    positional, named = method.bind(call)
+    if tool is not None and tool.confirm is not None:
+        call.confirm(_confirmation(tool.confirm, call.arguments, method), required=tool.confirm_required)
+    # A retry with answers is the same call. If it counted again, a method with a limit of one call could ask, but
+    # never finish.
+    if method.rate_limit and not call.answers.has_run:
+        registry.rate_limits.count_method(call.caller, call.kind, method.name, method.rate_limit)
+    run = functools.partial(_run, registry.around, call, method, positional, named)
+    return run() if method.timeout is None else _run_within(method.timeout, call, run)
 
 
 def _run(

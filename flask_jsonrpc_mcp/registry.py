@@ -51,11 +51,22 @@ class Page:
 
 
 class Listing(Generic[M]):
-    """The methods that one set of permissions makes visible, in the order of registration."""
+    """The methods that one set of permissions makes visible, in the order of registration.
 
-    def __init__(self, methods: tuple[M, ...]) -> None:
-        self.methods = methods
+    :param callable: All of them; those that are listed are in ``methods``.
+    """
+
+    def __init__(self, callable: tuple[M, ...]) -> None:
+        self.callable = callable
+        self.methods = tuple(method for method in callable if method.listed)
         self._pages: dict[tuple[str, int, int], Page] = {}
+        self._document: bytes | None = None
+
+    def document(self, make: Callable[[tuple[M, ...]], bytes]) -> bytes:
+        """Return the description of all callable methods from the cache, or from ``make(callable)``."""
+        if self._document is None:
+            self._document = make(self.callable)
+        return self._document
 
     def page(self, form: str, offset: int, size: int, make: Callable[[tuple[M, ...], str | None], Page]) -> Page:
         """Return a page from the cache, or from ``make(methods, next_cursor)``.
@@ -157,17 +168,17 @@ class Collection(Generic[M]):
                 return method
         raise SignInRequired(name) if caller.may_sign_in else MethodNotFound(name)
 
-    def callable_by(self, caller: Caller) -> list[M]:
+    def callable_by(self, caller: Caller) -> tuple[M, ...]:
         """Return all methods that a caller may call, listed or not."""
-        return [method for method in self if caller.has(method.access)]
+        return self.listing_for(caller).callable
 
     def listing_for(self, caller: Caller) -> Listing[M]:
-        """Return the methods that a caller sees in the list."""
+        """Return the methods that a caller may call, and those of them that it sees in the list."""
         snapshot = self._current_snapshot()
         permissions = caller.permissions & snapshot.permissions
         listing = snapshot.listings.get(permissions)
         if listing is None:
-            listing = Listing(tuple(method for method in self if method.listed and method.access <= permissions))
+            listing = Listing(tuple(method for method in self if method.access <= permissions))
             with self._lock:
                 if len(snapshot.listings) >= MAX_LISTINGS:
                     del snapshot.listings[next(iter(snapshot.listings))]

@@ -11,14 +11,15 @@ from typing import Any
 from flask import Request, Response, current_app
 
 from ..auth import Caller
-from ..call import Call
+from ..call import Call, Result
 from ..config import GET_NONE, GET_READ_ONLY, server_info
-from ..envelope import RpcRequest, RpcResponse, answer, answer_one
+from ..envelope import Prepared, RpcRequest, RpcResponse, answer, answer_one
 from ..errors import InvalidRequest, MethodNotFound, RpcError, VerbNotAllowed
 from ..invoke import invoke
 from ..method import Method
-from ..registry import Registry
+from ..registry import Listing, Registry
 from ..schema.walk import has_references, replace_references
+from ..strict_json import write
 from .io import (
     error_response,
     json_response,
@@ -75,18 +76,20 @@ class _Exchange:
         else:
             reply = answer_one(payload, self._call)
         if reply is None:
-            # A notification gets no reply, but the HTTP request that carried it may be refused.
-            return self._refuse() if self.refusals else no_content()
+            return self._no_reply()
         if isinstance(reply, list):
-            return json_response([response.to_json() for response in reply])
+            return json_response(b"[" + b",".join(response.to_bytes() for response in reply) + b"]")
         if reply.error is not None:
             return _failure(reply, reply.error, at_tool=self.tool is not None)
         method = self.registry.methods.get(payload["method"]) if self.by_get else None
         if method is not None and method.max_age is not None:
             return page_response(self.request, make_page(reply.to_bytes()), self.registry, self.caller, method.max_age)
-        return json_response(reply.to_json())
+        return json_response(reply.to_bytes())
 
-    def _refuse(self) -> Response:
+    def _no_reply(self) -> Response:
+        """Respond to notifications. They get no reply, but the HTTP request that carried them may be refused."""
+        if not self.refusals:
+            return no_content()
         refusal = self.refusals[0]
         return _failure(RpcResponse(None, error=refusal), refusal, at_tool=self.tool is not None)
 
@@ -100,8 +103,7 @@ class _Exchange:
 
     def _run(self, message: RpcRequest) -> Any:
         if self.tool is None and message.method == DISCOVER:
-            self.registry.auth.require_discovery(self.caller)
-            return _openrpc_document(self.registry.methods.callable_by(self.caller))
+            return invoke(Call(DISCOVER, message.params, self.caller, FACE), self.registry, self._discover).value
         if self.tool is not None and message.method != self.tool:
             raise InvalidRequest("The request names another method than its URL")
         call = Call(
@@ -113,6 +115,10 @@ class _Exchange:
             read_only=self.by_get and current_app.config["JSONRPC_MCP_GET_METHODS"] == GET_READ_ONLY,
         )
         return invoke(call, self.registry).plain
+
+    def _discover(self) -> Result:
+        self.registry.auth.require_discovery(self.caller)
+        return Result(_openrpc_document(self.registry.methods.listing_for(self.caller)))
 
 
 def _failure(reply: RpcResponse, error: RpcError, *, at_tool: bool = False) -> Response:
@@ -128,22 +134,24 @@ ROUTES = (
 )
 
 
-def _openrpc_document(methods: Iterable[Method]) -> dict[str, Any]:
+def _openrpc_document(listing: Listing[Method]) -> Prepared:
     """Describe methods as an OpenRPC document, the result of ``rpc.discover``."""
     server = server_info(current_app)
     info = {"title": server["name"], "version": server["version"]}
     if current_app.config["JSONRPC_MCP_INSTRUCTIONS"]:
         info["description"] = current_app.config["JSONRPC_MCP_INSTRUCTIONS"]
+    servers = [{"name": info["title"], "url": own_url("jsonrpc", external=True)}]
+    head = write({"openrpc": OPENRPC_VERSION, "info": info, "servers": servers})
+    # The rest depends on nothing else, and is the largest part: its members are put before the last brace of the head.
+    return Prepared(head[:-1] + b"," + listing.document(_describe_all)[1:])
+
+
+def _describe_all(methods: Iterable[Method]) -> bytes:
     components: dict[str, Any] = {}
-    document: dict[str, Any] = {
-        "openrpc": OPENRPC_VERSION,
-        "info": info,
-        "servers": [{"name": info["title"], "url": own_url("jsonrpc", external=True)}],
-        "methods": [_describe(method, components) for method in methods],
-    }
+    described: dict[str, Any] = {"methods": [_describe(method, components) for method in methods]}
     if components:
-        document["components"] = {"schemas": components}
-    return document
+        described["components"] = {"schemas": components}
+    return write(described)
 
 
 def _describe(method: Method, components: dict[str, Any]) -> dict[str, Any]:

@@ -67,6 +67,13 @@ def test_each_call_of_a_batch_counts(site: Site) -> None:
     assert Counter("result" in reply for reply in replies) == {True: 6, False: 2}
 
 
+def test_rpc_discover_counts(site: Site) -> None:
+    """It is a call of JSON-RPC, and its document may be large."""
+    replies = site.rpc_post([asking("rpc.discover", id=number) for number in range(21)]).get_json()
+    assert [reply.get("error", {}).get("code") for reply in replies] == [None] * 20 + [-32005]
+    assert site.rpc_post(asking("rpc.discover")).status_code == 429
+
+
 def test_reading_a_list_does_not_count(site: Site) -> None:
     assert {site.list_tools().status_code for _ in range(30)} == {200}
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from typing import Any
 
 import jsonschema
 import pytest
 
-from flask_jsonrpc_mcp import McpBlueprint, mcp_tool
+from flask_jsonrpc_mcp import Call, McpBlueprint, mcp_tool, method_called
 from tests.conftest import Site, asking, basic, make_auth
+from tests.support.counting import OURS, calls_during
 
 _EXTENSION = {"patternProperties": {"^x-": True}, "additionalProperties": False}
 _REFERENCE = {"type": "object", "properties": {"$ref": {"type": "string"}}, "required": ["$ref"], **_EXTENSION}
@@ -157,6 +159,51 @@ def test_it_can_be_had_by_get_and_in_a_batch() -> None:
     site = site_with_methods()
     assert site.rpc_get(asking("rpc.discover")).get_json()["result"] == discover(site)
     assert site.rpc_post([asking("rpc.discover")]).get_json()[0]["result"] == discover(site)
+
+
+def test_it_is_a_call_in_the_log_and_for_receivers(caplog: pytest.LogCaptureFixture) -> None:
+    site = site_with_methods()
+    site.app.logger.setLevel(logging.INFO)
+    seen: list[tuple[str, Any, str]] = []
+
+    def receive(app: object, call: Call, method: object, outcome: str, **rest: Any) -> None:
+        seen.append((call.name, method, outcome))
+
+    with method_called.connected_to(receive, site.app):
+        discover(site, headers=basic("writer"))
+    assert seen == [("rpc.discover", None, "ok")]
+    [record] = caplog.records
+    assert record.getMessage().startswith("call face=jsonrpc name='rpc.discover' caller='writer' outcome=ok ms=")
+
+
+def test_its_cost_does_not_depend_on_the_number_of_methods() -> None:
+    """The methods are described once for each set of permissions."""
+    costs = []
+    for number in (10, 100):
+        site = Site(McpBlueprint())
+        for method in range(number):
+            site.rpc.add_method(f"method-{method}", lambda a, b=1: a)
+        first = discover(site)
+        assert len(first["methods"]) == number
+        costs.append(calls_during(lambda: discover(site), within=OURS))  # noqa: B023
+        assert discover(site) == first
+    assert costs[0] == costs[1]
+
+
+def test_it_is_current() -> None:
+    """Whatever was described before, and at whatever host."""
+    site = site_with_methods()
+    before = discover(site)
+    site.rpc.add_method("late", lambda: None)
+    site.app.config["JSONRPC_MCP_SERVER_NAME"] = "other"
+    after = discover(site, base_url="http://127.0.0.1")
+    check(after)
+    assert after["info"]["title"] == "other"
+    assert [server["url"] for server in (*before["servers"], *after["servers"])] == [
+        "http://localhost/jsonrpc",
+        "http://127.0.0.1/jsonrpc",
+    ]
+    assert [method["name"] for method in after["methods"]] == ["tree.sum", "plain", "late"]
 
 
 def test_it_has_no_url_of_its_own() -> None:
