@@ -1,4 +1,4 @@
-"""JSON-RPC 2.0: parse requests, notifications and batches, and build their responses. Uses neither Flask nor MCP."""
+"""JSON-RPC 2.0: parse requests and notifications, and build their responses. Uses neither Flask nor MCP."""
 
 from __future__ import annotations
 
@@ -70,16 +70,6 @@ class Prepared:
 
 Handler = Callable[[RpcRequest], Any]
 """Runs one request and returns its result, or raises `RpcError`."""
-
-
-def answer(payload: Any, handler: Handler, *, max_batch: int = MAX_BATCH) -> RpcResponse | list[RpcResponse] | None:
-    """Run a request or a batch of at most ``max_batch`` requests; ``None`` if it has only notifications."""
-    if not isinstance(payload, list):
-        return answer_one(payload, handler)
-    if not payload or len(payload) > max_batch:
-        return RpcResponse(None, error=InvalidRequest())
-    responses = [answer_one(item, handler) for item in payload]
-    return [response for response in responses if response is not None] or None
 
 
 def answer_one(item: Any, handler: Handler) -> RpcResponse | None:

@@ -27,7 +27,7 @@
     ├── MissingCapability       the tool needs a capability that the client has not declared
     ├── CannotAsk               the app has no SECRET_KEY to sign questions with
     ├── TimedOut                the method did not return within its timeout
-    ├── Overloaded              too many calls hold a thread already
+    ├── Overloaded              too many calls hold a thread already, or a batch has used up its time or size
     ├── RateLimited             the caller has exceeded a rate limit
     └── InternalError           an unexpected exception in a method; the log has it under its id
         └── ServerFault         the same outside of a method, such as in a callback of the app

@@ -13,13 +13,14 @@ from flask import Request, Response, current_app
 from ..auth import Caller
 from ..call import Call, Result
 from ..config import GET_NONE, GET_READ_ONLY, server_info
-from ..envelope import Prepared, RpcRequest, RpcResponse, answer, answer_one
+from ..envelope import Prepared, RpcRequest, RpcResponse, answer_one
 from ..errors import InvalidRequest, MethodNotFound, RpcError, VerbNotAllowed
 from ..invoke import invoke
 from ..method import Method
 from ..registry import Listing, Registry
 from ..schema.walk import has_references, replace_references
 from ..strict_json import write
+from .batches import answer_batch
 from .io import (
     error_response,
     json_response,
@@ -71,14 +72,12 @@ class _Exchange:
         self.refusals: list[RpcError] = []
 
     def respond(self, payload: Any) -> Response:
-        if self.tool is None:
-            reply = answer(payload, self._call, max_batch=current_app.config["JSONRPC_MCP_MAX_BATCH"])
-        else:
-            reply = answer_one(payload, self._call)
+        if isinstance(payload, list) and self.tool is None:
+            body = answer_batch(payload, self._call)
+            return self._no_reply() if body is None else json_response(body)
+        reply = answer_one(payload, self._call)
         if reply is None:
             return self._no_reply()
-        if isinstance(reply, list):
-            return json_response(b"[" + b",".join(response.to_bytes() for response in reply) + b"]")
         if reply.error is not None:
             return _failure(reply, reply.error, at_tool=self.tool is not None)
         method = self.registry.methods.get(payload["method"]) if self.by_get else None

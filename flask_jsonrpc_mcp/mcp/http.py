@@ -15,6 +15,7 @@ from ..auth import Caller
 from ..call import METHOD, Cancellation, log_unexpected, new_id
 from ..envelope import Handler, RpcRequest, RpcResponse, answer_one, is_response
 from ..errors import InvalidRequest, RpcError, ServerFault, SessionMissing
+from ..http.batches import answer_batch
 from ..http.io import error_response, json_response, no_content, read_json_body
 from ..http.routes import Route
 from ..mailbox import NoMailbox
@@ -153,19 +154,23 @@ def _read_session(context: RequestContext) -> tuple[sessions.Session, str]:
 
 
 def _serve_batch(payload: list[Any], context: RequestContext, replies: ClientReplies) -> Response:
-    if context.version != protocol.WITH_BATCHES or not 0 < len(payload) <= current_app.config["JSONRPC_MCP_MAX_BATCH"]:
-        raise InvalidRequest("this version has no batches, or the batch is empty or too long")
-    context = context._replace(capabilities=frozenset(), send=None)
-    bodies = []
-    for item in payload:
-        if is_response(item):
-            with suppress(NoMailbox):  # the log has it; the other items must be answered
-                replies.deliver(item)
-            continue
-        reply = _answer_one(item, partial(_handle_legacy, context=context, replies=replies))
-        if reply is not None:
-            bodies.append(reply.to_bytes(omit_null_id=True))
-    return json_response(b"[" + b",".join(bodies) + b"]") if bodies else no_content(202)
+    if context.version != protocol.WITH_BATCHES:
+        raise InvalidRequest("this version has no batches")
+
+    def answer(item: Any, handle: Handler) -> RpcResponse | None:
+        if not is_response(item):
+            return _answer_one(item, handle)
+        with suppress(NoMailbox):  # the log has it; the other items must be answered
+            replies.deliver(item)
+        return None
+
+    def handle(message: RpcRequest) -> Any:
+        cancellation = Cancellation(lambda: replies.is_cancelled(message.id))
+        own = context._replace(capabilities=frozenset(), send=None, cancellation=cancellation)
+        return _handle_legacy(message, own, replies)
+
+    body = answer_batch(payload, handle, answer, omit_null_id=True)
+    return no_content(202) if body is None else json_response(body)
 
 
 def _handle_legacy(message: RpcRequest, context: RequestContext, replies: ClientReplies) -> Any:

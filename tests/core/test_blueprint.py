@@ -123,6 +123,8 @@ def test_an_app_factory() -> None:
         ("MAX_DEPTH", 1),
         ("LIST_MAX_AGE", -1),
         ("MAX_BATCH", -1),
+        ("MAX_BATCH_BYTES", 0),
+        ("BATCH_TIMEOUT", 0),
         ("GET_METHODS", "some"),
         ("ALLOWED_ORIGINS", "https://a.example"),
         ("ALLOWED_ORIGINS", ["a.example"]),

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
-from flask_jsonrpc_mcp.envelope import RpcRequest, RpcResponse, answer
+from flask_jsonrpc_mcp.envelope import RpcRequest, RpcResponse, answer_one
 from flask_jsonrpc_mcp.errors import MethodNotFound, RpcError
 from tests.conftest import asking
 from tests.core.test_strict_json import JSON_VALUES
@@ -24,10 +23,8 @@ def call(asked: RpcRequest) -> Any:
     raise MethodNotFound(asked.method)
 
 
-def answered(payload: Any, **options: Any) -> Any:
-    reply = answer(payload, call, **options)
-    if isinstance(reply, list):
-        return [response.to_json() for response in reply]
+def answered(item: Any) -> Any:
+    reply = answer_one(item, call)
     return None if reply is None else reply.to_json()
 
 
@@ -55,6 +52,7 @@ def test_anything_else_is_no_id(id: Any) -> None:
     [
         1,
         "text",
+        [],
         None,
         True,
         {},
@@ -72,7 +70,6 @@ def test_anything_else_is_no_id(id: Any) -> None:
 )
 def test_what_is_no_request_is_answered_even_without_an_id(item: Any) -> None:
     assert answered(item) == INVALID
-    assert answered([item, item]) == [INVALID, INVALID]
 
 
 def test_an_invalid_request_keeps_the_id_that_can_be_read() -> None:
@@ -95,8 +92,7 @@ def test_params_may_be_missing_named_or_positional() -> None:
 
 def test_a_notification_is_never_answered() -> None:
     for method in ("echo", "fail", "absent"):
-        assert answer(asking(method, id=...), call) is None
-    assert answer([asking("echo", id=...), asking("fail", id=...)], call) is None
+        assert answered(asking(method, id=...)) is None
 
 
 def test_an_application_error_has_its_code_text_and_data() -> None:
@@ -104,23 +100,11 @@ def test_an_application_error_has_its_code_text_and_data() -> None:
     assert answered(asking("fail")) == {"jsonrpc": "2.0", "error": error, "id": 1}
 
 
-def test_a_failing_call_in_a_batch_leaves_the_others_alone() -> None:
-    replies = answered([asking("echo", id=1), asking("fail", id=2), asking("echo", id=3)])
-    assert [("result" in reply, reply["id"]) for reply in replies] == [(True, 1), (False, 2), (True, 3)]
-
-
-def test_a_batch_over_the_limit_is_one_error() -> None:
-    assert answered([asking("echo")] * 101) == INVALID
-    assert len(answered([asking("echo")] * 100)) == 100
-    assert answered([asking("echo")], max_batch=0) == INVALID
-
-
-@given(JSON_VALUES | st.lists(JSON_VALUES))
-def test_any_json_is_answered_in_the_right_shape(payload: Any) -> None:
-    reply = answer(payload, call)
-    for response in reply if isinstance(reply, list) else [reply]:
-        assert isinstance(response, RpcResponse)
-        assert set(response.to_json()) == {"jsonrpc", "error", "id"}
+@given(JSON_VALUES)
+def test_any_json_is_answered_in_the_right_shape(item: Any) -> None:
+    response = answer_one(item, call)
+    assert isinstance(response, RpcResponse)
+    assert set(response.to_json()) == {"jsonrpc", "error", "id"}
 
 
 def test_the_engine_knows_neither_flask_nor_mcp() -> None:

@@ -7,14 +7,16 @@ import signal
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from http.client import HTTPException
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import asking
 from tests.support.conversations import Conversation, text_of
 from tests.support.load import INVOKE, RawClient, load, request_bytes, wait_until
-from tests.support.servers import Server, gunicorn, nginx
+from tests.support.servers import FLASK_RUN, GEVENT, GTHREAD, ROOT, Server, gunicorn, nginx, serving
 
 APP = "tests.apps.steady_app:app"
 
@@ -114,6 +116,27 @@ def test_nobody_notices_clients_that_never_read(server: Server) -> None:
             client.vanish(reset=number % 2 == 0)
         running.wait_for_answers(100)
     assert running.lost == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "behind_nginx"), [(FLASK_RUN, False), (GTHREAD, False), (GEVENT, False), (GTHREAD, True)]
+)
+@pytest.mark.parametrize("reset", [False, True], ids=["FIN", "RST"])
+def test_a_batch_ends_when_its_client_has_left(kind: str, behind_nginx: bool, reset: bool, tmp_path: Path) -> None:
+    """A hundred calls would take twenty seconds of a thread."""
+    begun = tmp_path / "begun"
+    begun.mkdir()
+    batch = [asking("hold", {"number": number, "seconds": 0.2}, number) for number in range(100)]
+    with ExitStack() as stack:
+        server = stack.enter_context(serving(kind, APP, tmp_path, cwd=ROOT, env={"BEGUN": str(begun)}))
+        front = stack.enter_context(nginx(server, tmp_path)) if behind_nginx else server
+        client = RawClient(front.port, batch)
+        client.send()
+        wait_until(lambda: len(list(begun.iterdir())) == 1, "the first call runs")
+        client.vanish(reset=reset)
+        wait_until(lambda: "stopped after" in server.log.read_text(), "the batch has ended")
+        assert len(list(begun.iterdir())) < 20
+        assert "Traceback" not in server.log.read_text()
 
 
 def test_others_are_answered_beside_clients_that_send_a_byte_now_and_then(server: Server) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -204,6 +205,14 @@ def test_it_is_current() -> None:
         "http://127.0.0.1/jsonrpc",
     ]
     assert [method["name"] for method in after["methods"]] == ["tree.sum", "plain", "late"]
+
+
+def test_a_batch_of_documents_is_bounded() -> None:
+    site = site_with_methods(JSONRPC_MCP_MAX_BATCH_BYTES=10_000)
+    response = site.rpc_post([asking("rpc.discover", id=number) for number in range(100)])
+    codes = Counter(reply.get("error", {}).get("code") for reply in response.get_json())
+    assert codes[None] + codes[-32004] == 100
+    assert codes[None] <= 10
 
 
 def test_it_has_no_url_of_its_own() -> None:

@@ -12,12 +12,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 PATIENCE = 30
 """Seconds until a test gives up waiting. Nothing is measured by it."""
 
 CLIENTS = 8
 INVOKE = "/mcp/tools/invoke"
+BATCH = "/jsonrpc"
 
 
 def wait_until(condition: Callable[[], object], what: str, patience: float = PATIENCE) -> None:
@@ -122,23 +124,26 @@ def load(port: int, *, keep_alive: bool = False) -> Iterator[Load]:
     assert running.wrong == []
 
 
-def request_bytes(name: str, arguments: object) -> bytes:
-    """A call as it goes over the wire."""
-    body = json.dumps({"name": name, "arguments": arguments}).encode()
-    head = f"POST {INVOKE} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
+def request_bytes(called: str | list[Any], arguments: object = None) -> bytes:
+    """A call by REST, or a batch, as it goes over the wire."""
+    path, payload = (INVOKE, {"name": called, "arguments": arguments}) if isinstance(called, str) else (BATCH, called)
+    body = json.dumps(payload).encode()
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
 class RawClient:
-    """A connection that sends a call as slowly as it is told to."""
+    """A connection that sends a call, or a batch, as slowly as it is told to."""
 
-    def __init__(self, port: int, name: str, arguments: object, *, receive_buffer: int | None = None) -> None:
+    def __init__(
+        self, port: int, called: str | list[Any], arguments: object = None, *, receive_buffer: int | None = None
+    ) -> None:
         self._socket = socket.socket()
         self._socket.settimeout(PATIENCE)
         if receive_buffer is not None:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self._socket.connect(("127.0.0.1", port))
-        self._unsent = request_bytes(name, arguments)
+        self._unsent = request_bytes(called, arguments)
 
     def send(self, number: int | None = None) -> None:
         """Send so many bytes more, or all; all but so many when the number is negative."""
