@@ -12,7 +12,9 @@ from .strict_json import write
 VERSION = "2.0"
 MAX_BATCH = 100
 MAX_ID = 1000
-"""Maximum length of an id. Every error repeats it."""
+"""Maximum characters or digits of an id. Every error repeats it."""
+
+_MAX_NUMBER = 10**MAX_ID
 
 Params = Mapping[str, Any] | Sequence[Any]
 Id = str | int | float | None
@@ -119,5 +121,6 @@ def is_id(value: Any) -> bool:
     """Whether a value can be the id of a request, null included."""
     if isinstance(value, str):
         return len(value) <= MAX_ID
-    # bool is a subclass of int in Python.
-    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
+    if isinstance(value, bool):
+        return False  # a subclass of int in Python
+    return value is None or (isinstance(value, (int, float)) and abs(value) < _MAX_NUMBER)

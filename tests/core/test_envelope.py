@@ -78,8 +78,10 @@ def test_an_invalid_request_keeps_the_id_that_can_be_read() -> None:
 
 def test_a_very_long_id_is_none() -> None:
     """We chose it: an error has the id of its request, and errors are short."""
-    assert answered(asking("echo", id="x" * 1000))["id"] == "x" * 1000
-    assert answered(asking("echo", id="x" * 1001)) == INVALID
+    for longest in ("x" * 1000, 10**1000 - 1, 1 - 10**1000):
+        assert answered(asking("echo", id=longest))["id"] == longest
+    for too_long in ("x" * 1001, 10**1000, -(10**1000)):
+        assert answered(asking("echo", id=too_long)) == INVALID
 
 
 def test_params_may_be_missing_named_or_positional() -> None:
