@@ -46,7 +46,7 @@ MAX_ERROR_TEXT = 1000
 MAX_QUOTED = 200
 MAX_PROBLEMS = 20
 
-_CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]+")
+_CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
 def one_line(text: str, limit: int = MAX_ERROR_TEXT) -> str:
@@ -54,7 +54,7 @@ def one_line(text: str, limit: int = MAX_ERROR_TEXT) -> str:
     # Cut first, because the text may be a megabyte long. A lone surrogate, which a file name can contain, is replaced
     # because UTF-8 cannot encode it.
     line = _CONTROL_CHARACTERS.sub(" ", text[: limit + 1].encode("utf-8", "replace").decode("utf-8"))
-    return line if len(line) <= limit else line[: limit - 1] + "…"
+    return line if len(text) <= limit else line[: limit - 1] + "…"
 
 
 class Problem(NamedTuple):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextvars
 import functools
+import json
 import logging
 import threading
 import time
@@ -45,6 +46,11 @@ method_called = Namespace().signal("method-called")
 """
 
 INPUT_REQUIRED = "input_required"
+
+# Characters that show nothing, though Unicode counts them as letters, marks or symbols.
+_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0").union(
+    map(chr, (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)))
+)
 
 # Results of these types need no awaiting and no iterating.
 _PLAIN = (dict, list, str, int, float, NoneType)
@@ -213,18 +219,23 @@ def _run_within(seconds: float, call: Call, run: Callable[[], Result]) -> Result
 
 
 def _confirmation(text: str, arguments: Mapping[str, Any] | Sequence[Any], method: Method) -> str:
-    """Insert the arguments into the question of ``confirm=``, each on one line; missing ones as their default."""
+    """Insert the arguments into the question of ``confirm=``, each as `_quoted`; missing ones as their default."""
     properties = method.params.schema["properties"]
     given = arguments if isinstance(arguments, Mapping) else dict(zip(properties, arguments, strict=False))
     defaults = {name: rules.get("default") for name, rules in properties.items() if isinstance(rules, Mapping)}
     values = {name: given.get(name, defaults.get(name)) for name in properties}
-    return text.format_map({name: one_line(_as_text(value), MAX_QUOTED) for name, value in values.items()})
+    return text.format_map({name: _quoted(value) for name, value in values.items()})
 
 
-def _as_text(value: Any) -> str:
+def _quoted(value: Any) -> str:
+    """Return an argument as JSON on one line, with escapes for what a person would not see, and cut if it is long."""
     if value is None:
         return "none"
-    return value if isinstance(value, str) else write(value).decode("utf-8")
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    cut = text[:MAX_QUOTED]
+    shown = json.dumps(cut, ensure_ascii=False) if isinstance(value, str) else cut
+    escaped = (char if char.isprintable() and char not in _BLANK else json.dumps(char)[1:-1] for char in shown)
+    return "".join(escaped) + ("" if cut == text else "…")
 
 
 def _report(call: Call, method: Method | None, outcome: str, error: RpcError | None, duration: float) -> None:

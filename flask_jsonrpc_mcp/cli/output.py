@@ -25,7 +25,8 @@ SHOWN = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems",
 """The rules of an argument that are worth a place next to its description."""
 COLORS = {ERROR: "red", WARNING: "yellow", INFO: "blue"}
 
-_CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# Those that a terminal obeys, and those that turn the direction of the text.
+_CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 
 def json_option(command: F) -> F:
@@ -44,12 +45,12 @@ def wants_json(json_output: bool | None) -> bool:
 
 
 def echo_json(value: Any, *, err: bool = False) -> None:
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False), err=err)
+    click.echo(printable(json.dumps(value, indent=2, ensure_ascii=False)), err=err)
 
 
 def printable(text: str) -> str:
-    """Escape control characters of a text that may come from anyone."""
-    return _CONTROL_CHARACTERS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    """Escape control characters of a text that may come from anyone, as JSON does."""
+    return _CONTROL_CHARACTERS.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def terminal_width() -> int:
@@ -170,7 +171,8 @@ def echo_failure(error: RpcError, name: str, hints: Iterable[str]) -> None:
     if isinstance(error, InvalidParams):
         click.secho(f"The arguments of {name} are not valid:", fg="red", err=True)
         for problem in error.problems:
-            click.echo(f"  {click.style(problem.path or '/', bold=True)}  {problem.message}", err=True)
+            path, message = printable(problem.path or "/"), printable(problem.message)
+            click.echo(f"  {click.style(path, bold=True)}  {message}", err=True)
     else:
         text = f"see the log for id {error.error_id}" if isinstance(error, InternalError) else printable(error.message)
         click.echo(f"{click.style(f'{name} failed:', fg='red')} {text}", err=True)

@@ -67,7 +67,7 @@ def _ask(question: Question) -> dict[str, Any]:
             response = _prompt(question.params)
             question.read(response)
         except UnusableAnswer as error:
-            click.secho(str(error), fg="red", err=True)
+            click.secho(printable(str(error)), fg="red", err=True)
         except click.Abort:  # Ctrl-C or Ctrl-D
             click.echo(err=True)
             return {"action": "cancel"}

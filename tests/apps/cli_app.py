@@ -75,7 +75,7 @@ def make_blueprint(auth: HTTPBasicAuth | None = None) -> McpBlueprint:
     @mcp_tool
     def text() -> str:
         """Say something in another colour."""
-        return "first\n\x1b[31msecond"
+        return "first\n\x1b[31msecond\x9b31m\u202ethird"
 
     @rpc.method("count")
     @mcp_tool

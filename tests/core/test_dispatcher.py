@@ -62,7 +62,7 @@ def test_an_rpc_error_reaches_the_caller(site: Site, caplog: pytest.LogCaptureFi
 
 
 def test_the_text_of_an_rpc_error_is_one_line_and_not_too_long(site: Site) -> None:
-    site.tool(raising(RpcError("first\nsecond\x1b[31m " + "x" * 2000)), name="get")
+    site.tool(raising(RpcError("first\nsecond\x1b\x9b[31m " + "x" * 2000)), name="get")
     message = site.invoke("get", {}).get_json()["error"]["message"]
     assert message.startswith("Tool execution failed: first second [31m xxx")
     assert len(message) <= 1000 + len("Tool execution failed: ")

@@ -401,7 +401,7 @@ def test_a_tool_that_wants_to_be_confirmed_is(page: Explorer) -> None:
     page.open("#/tools/asks.first")
     page.fill("place", "Rome")
     page.press("Run")
-    page.wait_for(".question", "Really go to Rome?")
+    page.wait_for(".question", 'Really go to "Rome"?')
     page.press("Accept", ".question")
     page.wait_for(".outcome pre", "gone to Rome")
 

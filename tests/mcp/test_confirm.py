@@ -61,7 +61,7 @@ def test_a_person_who_agrees_lets_the_method_run(site: Site, version: str, delet
     assert client.call("delete", {"id": 7, "why": "old"}) == "deleted 7"
     assert deleted == [7]
     [question] = client.asked
-    assert question["params"]["message"] == "Delete article 7, old?"
+    assert question["params"]["message"] == 'Delete article 7, "old"?'
     assert question["params"]["requestedSchema"] == {"type": "object", "properties": {}}
 
 
@@ -219,22 +219,37 @@ def test_asking_first_does_not_count_as_a_call(version: str, tmp_path: Path, del
 
 
 SHOWN: list[tuple[Any, str]] = [
-    ("a", "a"),
+    ("a", '"a"'),
     (7, "7"),
     (1.5, "1.5"),
     (True, "true"),
     (None, "none"),
+    ("none", '"none"'),
     ([1, "a"], '[1,"a"]'),
     ({"a": None}, '{"a":null}'),
-    ("a\nb\x00c", "a b c"),
-    ("{id}", "{id}"),
-    ("x" * 500, "x" * 199 + "…"),
-    ("", ""),
+    ("{id}", '"{id}"'),
+    ("", '""'),
+    ("grüße, 日本, नमस्ते, שלום, 👍", '"grüße, 日本, नमस्ते, שלום, 👍"'),
+    ('7" now, and "8', r'"7\" now, and \"8"'),
+    ("C:\\new", r'"C:\\new"'),
+    ("a\nb\r\tc\x00d\x1b[31m\x7f\x9b", r'"a\nb\r\tc\u0000d\u001b[31m\u007f\u009b"'),
+    ("\u0085\u2028\u2029\u000b", r'"\u0085\u2028\u2029\u000b"'),  # other ends of lines
+    ("7\u202e\u2066\u200f", r'"7\u202e\u2066\u200f"'),  # right to left
+    ("\u200b\u2060\ufeff\xad\u034f\ufe0f", r'"\u200b\u2060\ufeff\u00ad\u034f\ufe0f"'),  # of no width
+    ("\xa0\u3000\u3164\u2800", r'"\u00a0\u3000\u3164\u2800"'),  # other blanks
+    ("\U000e0041\U000e0100", r'"\udb40\udc41\udb40\udd00"'),  # letters that only a model reads
+    (["\u202e"], r'["\u202e"]'),
+    ({"\u202e": '"'}, r'{"\u202e":"\""}'),
+    ("x" * 200, '"' + "x" * 200 + '"'),
+    ("x" * 500, '"' + "x" * 200 + '"…'),
+    ("\n" * 500, '"' + r"\n" * 200 + '"…'),
+    (["x" * 500], '["' + "x" * 198 + "…"),
+    (10**300, "1" + "0" * 199 + "…"),
 ]
 
 
 @pytest.mark.parametrize(("given", "shown"), SHOWN)
-def test_arguments_are_shown_to_people(site: Site, given: Any, shown: str) -> None:
+def test_arguments_are_quoted_so_that_people_see_where_they_end(site: Site, given: Any, shown: str) -> None:
     site.rpc.add_method("show", mcp_tool(confirm="Show {value}?")(lambda value: value))
     needed = questions_of(ModernClient(site.client, capabilities=EVERYTHING), "show", {"value": given})
     [question] = needed["inputRequests"].values()

@@ -397,9 +397,14 @@ class TestCall:
 
     def test_shows_texts_and_pictures_to_people_and_obeys_no_control_characters(self, app: Flask) -> None:
         shown = run(app, "call", "picture", "--no-json-output").stdout
-        assert shown == "a \\x1b[31mpicture\n[image: image/png]\n7\n"
-        assert run(app, "call", "text", "--no-json-output").stdout == "first\n\\x1b[31msecond\n"
-        assert answer(app, "call", "text") == "first\n\x1b[31msecond"
+        assert shown == "a \\u001b[31mpicture\n[image: image/png]\n7\n"
+        ran = run(app, "call", "text", "--no-json-output")
+        assert ran.stdout == "first\n\\u001b[31msecond\\u009b31m\\u202ethird\n"
+        assert run(app, "call", "text").stdout == '"first\\n\\u001b[31msecond\\u009b31m\\u202ethird"\n'
+        assert answer(app, "call", "text") == "first\n\x1b[31msecond\x9b31m\u202ethird"
+        unknown = run(app, "call", "text", "--json", '{"\\u202e31m": 1}').stderr
+        assert "\u202e" not in unknown
+        assert "\\u202e31m" in unknown
 
     def test_takes_a_name_without_dots_where_clients_do(self) -> None:
         app = create_app(JSONRPC_MCP_TOOL_NAME_STYLE="no-dots")
