@@ -41,7 +41,7 @@ from .strict_json import to_plain, write
 method_called = Namespace().signal("method-called")
 """Sent by the app after each call, with ``call``, ``method``, ``outcome``, ``duration`` and ``error``.
 
-``call`` is the :class:`.Call`, ``method`` the method or ``None`` if there is none, ``outcome`` is ``"ok"``,
+``call`` is the :class:`.Call`, ``method`` the method or ``None`` if none is registered, ``outcome`` is ``"ok"``,
 ``"input_required"`` or the slug of the error, ``duration`` is in seconds, ``error`` is the `RpcError` or ``None``.
 """
 

@@ -7,6 +7,7 @@ import json
 import socket
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -165,3 +166,44 @@ def test_a_call_that_times_out_leaves_the_others_of_its_batch_alone(face: str) -
     finally:
         go_on.set()
     assert batches.results(responses)[2] == "False"
+
+
+def test_calls_of_a_batch_that_hang_are_limited_as_others_are() -> None:
+    batches, go_on, begun = Batches("jsonrpc", JSONRPC_MCP_MAX_OVERDUE=2), threading.Event(), []
+
+    def hang() -> None:
+        begun.append(threading.current_thread())
+        go_on.wait(PATIENCE)
+
+    batches.site.tool(hang, timeout=0.05)
+    try:
+        responses = batches.send(*(batches.request("hang", {}, number) for number in range(100)))
+    finally:
+        go_on.set()
+        for thread in begun:
+            thread.join(PATIENCE)
+    codes = list(batches.results(responses).values())
+    assert codes == [-32003] * len(begun) + [-32004] * (100 - len(begun))
+    assert len(begun) <= 2
+
+
+def test_a_generator_in_a_batch_is_answered_with_its_result_alone() -> None:
+    """There is no stream for its progress, whatever the client asks for."""
+    batches = Batches("mcp")
+
+    def letters() -> Iterator[str]:
+        yield from "ab"
+
+    batches.site.tool(letters)
+    requests = [batches.request("letters", {}, number) for number in (1, 2, ...)]
+    for request in requests:
+        request["params"]["_meta"] = {"progressToken": 7}
+    assert batches.results(batches.send(*requests)) == {1: "ab", 2: "ab"}
+
+
+@both_faces
+def test_a_notification_that_fails_is_silent_in_a_batch(face: str) -> None:
+    batches = Batches(face)
+    requests = [batches.request(name, {"name": 1}, ...) for name in ("note", "absent")]
+    assert batches.send(*requests) is None
+    assert batches.results(batches.send(*requests, batches.request("note", {"name": "a"}, 1))) == {1: "a"}
