@@ -154,7 +154,6 @@ from flask_jsonrpc_mcp.envelope import RpcRequest
 from flask_jsonrpc_mcp.app_server import AppServer
 from flask_jsonrpc_mcp.mcp.protocol import LEGACY
 from flask_jsonrpc_mcp.mcp.sessions import Session
-from flask_jsonrpc_mcp.lines import LineWriter
 from flask_jsonrpc_mcp.stdio import Client, Exchange
 from io import BytesIO
 
@@ -163,7 +162,7 @@ def open_request():
     with app.app_context(), session(None, None, None, anyone=True) as current:
         yield app, current.registry, current.caller
 
-server, client = AppServer(open_request), Client(LineWriter(BytesIO(), lambda: None))
+server, client = AppServer(open_request), Client(BytesIO(), lambda: None)
 message = RpcRequest("tools/call", {"name": "tool-0", "arguments": {"a": 1, "b": 2}}, 1)
 samples = []
 for _ in range(20):

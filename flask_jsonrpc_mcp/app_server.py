@@ -10,12 +10,11 @@ from flask import Flask
 
 from .ask import Question
 from .auth import Caller
-from .call import Cancellation
 from .envelope import RpcRequest
 from .errors import RpcError
 from .mailbox import answer_timeout
 from .mcp import elicitation, server, subscriptions
-from .mcp.protocol import MODERN, LogLevel, Progress, RequestContext
+from .mcp.protocol import LogLevel, RequestContext
 from .mcp.sessions import Session
 from .mcp.subscriptions import Subscription
 from .mcp.versions import question_request
@@ -40,15 +39,17 @@ class AppServer:
         """Do nothing: changes are only announced to clients that listen."""
 
     def initialize(self, message: RpcRequest) -> tuple[Session, Any]:
-        with self._open_request() as (app, registry, caller):
-            return server.initialize(message, _context(app, registry, caller))
+        with self._open_request() as opened:
+            return server.initialize(message, RequestContext.new(*opened, mount=NAME))
 
     def answer(self, exchange: Exchange) -> Any:
-        with self._open_request() as (app, registry, caller):
-            context = _context(app, registry, caller)._replace(
+        with self._open_request() as opened:
+            context = RequestContext.new(
+                *opened,
+                mount=NAME,
+                cancellation=exchange.cancellation,
                 send=lambda message: exchange.notify(message["method"], message["params"]),
             )
-            exchange.when_cancelled(context.cancellation.request)
             if exchange.session is None:
                 result = server.handle(exchange.message, context)
                 return _listen(result, exchange) if isinstance(result, Subscription) else result
@@ -57,26 +58,10 @@ class AppServer:
                 capabilities=exchange.session.capabilities,
                 log_level=self._log_level,
             )
-
-            def ask(questions: Mapping[str, Question]) -> dict[str, Any]:
-                return _ask(questions, exchange, context.version)
-
             return elicitation.run_asking(
-                lambda answers: server.handle(exchange.message, context._replace(answers=answers)), ask
+                lambda answers: server.handle(exchange.message, context._replace(answers=answers)),
+                lambda questions: _ask(questions, exchange, context.version),
             )
-
-
-def _context(app: Flask, registry: Registry, caller: Caller) -> RequestContext:
-    return RequestContext(
-        app=app,
-        registry=registry,
-        caller=caller,
-        version=MODERN,
-        cancellation=Cancellation(),
-        log_level=LogLevel(),
-        progress=Progress(),
-        mount=NAME,
-    )
 
 
 def _listen(subscription: Subscription, exchange: Exchange) -> dict[str, Any]:

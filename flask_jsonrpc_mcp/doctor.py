@@ -149,7 +149,7 @@ def _examine_app(app: Flask, places: list[Place]) -> Iterator[Finding]:
 
 
 def _describe(place: Place, method: Method) -> Tool:
-    return Tool(place, method, describe_tool(method, MODERN, place.app.config[PREFIX + "TOOL_NAME_STYLE"]))
+    return Tool(place, method, describe_tool(method.descriptor, MODERN, place.app.config[PREFIX + "TOOL_NAME_STYLE"]))
 
 
 # Checks of a tool.

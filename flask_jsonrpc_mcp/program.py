@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from .config import AS_DECLARED, NO_DOTS
-from .lines import claim_standard_streams
-from .stdio import serve
+from .stdio import claim_standard_streams, serve
 from .version import __version__
 
 F = TypeVar("F", bound=Callable[..., Any])

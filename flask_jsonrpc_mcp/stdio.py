@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import itertools
 import logging
-import math
+import os
 import signal
+import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent import futures
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
 from io import FileIO
-from queue import Empty, SimpleQueue
+from queue import Empty, Queue, SimpleQueue
 from typing import Any, Protocol
 
-from .call import new_id
+from .call import Cancellation, new_id
+from .config import MAX_BODY
 from .envelope import (
     MAX_BATCH,
     VERSION,
@@ -34,10 +35,12 @@ from .envelope import (
     readable_id,
 )
 from .errors import InternalError, InvalidRequest, Overloaded, ParseError, RpcError
-from .lines import LineWriter, Workers, read_lines
 from .mcp.protocol import CANCELLED, INITIALIZE, WITH_BATCHES, is_modern, require_id
 from .mcp.sessions import Session
 from .strict_json import read, write
+
+MAX_LINE = MAX_BODY
+"""Maximum bytes of a line, as of a request body over HTTP."""
 
 MAX_RUNNING, MAX_UNANSWERED = 32, 1000
 """How many requests may run at once, and how many may be unanswered."""
@@ -45,6 +48,7 @@ MAX_RUNNING, MAX_UNANSWERED = 32, 1000
 GRACE = 30.0
 """For how many seconds running requests may still be answered after the end of the input."""
 
+_CHUNK = 65_536
 _SIGNAL_POLL = 0.5  # Python runs signal handlers between two waits of the main thread
 
 logger = logging.getLogger(__name__)
@@ -70,49 +74,59 @@ class NotAnswered(RpcError):
 
 
 class Client:
-    """The client of the connection. Can be used from any thread."""
+    """The client of the connection. Can be used from any thread.
 
-    def __init__(self, writer: LineWriter) -> None:
-        self._writer = writer
+    :param on_broken: Called if the client does not read any more.
+    """
+
+    def __init__(self, target: FileIO, on_broken: Callable[[], None]) -> None:
+        self._target = target
+        self._on_broken = on_broken
+        self._writing = threading.Lock()
         self._numbers = itertools.count(1)
-        self._lock = threading.Lock()
         self._questions: dict[str, Future[Any]] = {}
         self.is_initialized = False
         """Whether ``notifications/initialized`` has come from a client from before 2026-07-28."""
 
+    def send(self, message: bytes) -> None:
+        """Send a serialised message."""
+        rest = memoryview(message + b"\n")
+        try:
+            with self._writing:
+                while rest:
+                    rest = rest[self._target.write(rest) :]
+        except (OSError, ValueError):  # broken, or closed at this end
+            self._on_broken()
+
     def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send a notification."""
-        self._writer.write(write(notification(method, params)))
+        self.send(write(notification(method, params)))
 
-    def ask(self, method: str, params: Mapping[str, Any]) -> tuple[str, Future[Any]]:
-        """Send a request, which only versions before 2026-07-28 allow.
+    def ask(self, method: str, params: Mapping[str, Any], answer: Future[Any]) -> str:
+        """Send a request, which only versions before 2026-07-28 allow, and return its id.
 
-        :returns: Its id, and a future with the result or the client's error.
+        :param answer: Gets the client's result or error.
         """
-        question, future = f"server-{next(self._numbers)}", Future[Any]()
-        with self._lock:
-            self._questions[question] = future
-        self._writer.write(write({"jsonrpc": VERSION, "id": question, "method": method, "params": params}))
-        return question, future
+        question = f"server-{next(self._numbers)}"
+        self._questions[question] = answer
+        self.send(write({"jsonrpc": VERSION, "id": question, "method": method, "params": params}))
+        return question
 
     def forget(self, question: str) -> None:
         """Ignore the response to a request from now on."""
-        with self._lock:
-            self._questions.pop(question, None)
+        self._questions.pop(question, None)
 
     def receive(self, response: Mapping[str, Any]) -> None:
         """Pass a response to the request that waits for it; any other is ignored."""
         question, error = response["id"], response.get("error")
-        with self._lock:
-            future = self._questions.pop(question, None) if isinstance(question, str) else None
-        if future is None or not future.set_running_or_notify_cancel():
+        answer = self._questions.pop(question, None) if isinstance(question, str) else None
+        if answer is None or not answer.set_running_or_notify_cancel():
             return
         if error is None:
-            future.set_result(response.get("result"))
-        elif isinstance(error, Mapping) and isinstance(error.get("code"), int):
-            future.set_exception(RpcError(str(error.get("message")), code=error["code"], data=error.get("data")))
+            answer.set_result(response.get("result"))
         else:
-            future.set_exception(RpcError("The client answered with a malformed error"))
+            message = error.get("message") if isinstance(error, Mapping) else None
+            answer.set_exception(RpcError(str(message or "The client answered with an error")))
 
 
 class Exchange:
@@ -124,12 +138,13 @@ class Exchange:
     def __init__(self, message: RpcRequest, session: Session | None, client: Client) -> None:
         self.message = message
         self.session = session
+        self.cancellation = Cancellation()
+        """Requested if the client cancels the request, but not if it disconnects: it may still read the response."""
         self._client = client
         self._lock = threading.Lock()
         self._is_open = True
         self._ending = threading.Event()
-        self._callbacks: list[Callable[[], object]] = []
-        self.is_cancelled = False
+        self._pending: Future[Any] | None = None
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Send a notification about this request, unless it has been answered."""
@@ -138,17 +153,15 @@ class Exchange:
                 self._client.notify(method, params)
 
     def ask(self, method: str, params: Mapping[str, Any], timeout: float | None = None) -> Any:
-        """Send a request to the client and wait for its result. Only before 2026-07-28.
+        """Send a request to the client and wait for its result. Only before 2026-07-28, one at a time.
 
         :raises NotAnswered: if this request was cancelled, the client has disconnected, or ``timeout`` is over.
         :raises RpcError: if the client responds with an error.
         """
-        if self.session is None:
-            raise NotAnswered("A client of 2026-07-28 can only be asked by the result of its request")
+        self._pending = answer = Future[Any]()
         if self._ending.is_set():
             raise NotAnswered()
-        question, answer = self._client.ask(method, params)
-        self.when_ending(answer.cancel)
+        question = self._client.ask(method, params, answer)
         try:
             return answer.result(timeout)
         except futures.CancelledError as error:
@@ -163,53 +176,40 @@ class Exchange:
         """Wait until the client cancels the request or disconnects; return whether it did."""
         return self._ending.wait(seconds)
 
-    def when_ending(self, callback: Callable[[], object]) -> None:
-        """Call a function, from another thread, when the client cancels the request or disconnects."""
-        with self._lock:
-            if not self._ending.is_set():
-                self._callbacks.append(callback)
-                return
-        callback()
-
-    def when_cancelled(self, callback: Callable[[], object]) -> None:
-        """Call a function when the client cancels the request, but not when it disconnects."""
-        self.when_ending(lambda: callback() if self.is_cancelled else None)
-
     def finish(self) -> bool:
-        """End the exchange; return whether the response may still be sent."""
+        """Close the exchange; return whether the response may still be sent."""
         with self._lock:
             was_open, self._is_open = self._is_open, False
             return was_open
 
     def cancel(self) -> None:
-        """End the exchange because the client has cancelled the request."""
-        with self._lock:
-            if not self._is_open:
-                return
-            self._is_open, self.is_cancelled = False, True
-        self.end()
+        """Close the exchange because the client has cancelled the request."""
+        if self.finish():
+            self.cancellation.request(by_client=True)
+            self.end()
 
     def end(self) -> None:
-        """Call the callbacks. The request may still be answered."""
-        with self._lock:
-            self._ending.set()
-            callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
-            callback()
+        """Wake up what waits for the client. The request may still be answered."""
+        self._ending.set()
+        if self._pending is not None:
+            self._pending.cancel()
 
 
 class Loop:
-    """Reads messages, and writes responses."""
+    """Receives messages in one thread, and answers requests in at most `MAX_RUNNING` others.
 
-    def __init__(self, server: Server, writer: LineWriter) -> None:
+    Without a `ThreadPoolExecutor`: Python waits for its threads at exit, and a call that hangs must not keep the
+    process alive after its client has gone.
+    """
+
+    def __init__(self, server: Server, client: Client) -> None:
         self._server = server
-        self._writer = writer
-        self._client = Client(writer)
-        self._workers = Workers(MAX_RUNNING)
+        self._client = client
         self._session: Session | None = None
-        self._lock = threading.Lock()
+        self._jobs: Queue[Callable[[], None]] = Queue()
+        self._threads = 0
         self._exchanges: dict[Any, Exchange] = {}
-        server.connect(self._client)
+        server.connect(client)
 
     def receive(self, line: bytes | None) -> None:
         """Process a line; ``None`` for one that was too long."""
@@ -219,106 +219,109 @@ class Loop:
             if line is None:
                 raise InvalidRequest("The line is too long")
             message = read(line)
-            if isinstance(message, list):
-                self._receive_batch(message)
-                return
+            if is_batch := isinstance(message, list):
+                self._check_batch(message)
         except (ParseError, InvalidRequest) as error:
-            self._writer.write(_serialise(RpcResponse(None, error=error)))
+            self._client.send(_serialise(RpcResponse(None, error=error)))
             return
-        if _is_initialize(message):
-            self._writer.write(_answered(readable_id(message), lambda: self._initialize(message)))
-            return
-        accepted = self._accept(message)
-        if isinstance(accepted, RpcResponse):
-            self._writer.write(_serialise(accepted))
-        elif accepted is not None:
-            self._workers.submit(partial(self._run, accepted))
+        messages = message if is_batch else [message]
+        accepted = [item for each in messages if (item := self._accept(each, is_batch)) is not None]
+        respond = partial(self._respond, accepted, is_batch)
+        if any(isinstance(item, Exchange) for item in accepted):
+            self._run_in_thread(respond)
+        else:
+            respond()
 
-    def close(self, when_idle: Callable[[], None]) -> None:
-        """Let running requests end, and call back when they have."""
-        with self._lock:
-            running = list(self._exchanges.values())
-        for exchange in running:
+    def close(self) -> None:
+        """Wake up the running requests, because the client sends no more. They may still be answered."""
+        for exchange in list(self._exchanges.values()):
             exchange.end()
-        self._workers.when_idle(when_idle)
 
-    def _receive_batch(self, messages: list[Any]) -> None:
+    def wait(self) -> None:
+        """Wait until every request is answered."""
+        self._jobs.join()
+
+    def _check_batch(self, messages: list[Any]) -> None:
         version = None if self._session is None else self._session.version
         if version != WITH_BATCHES or not 0 < len(messages) <= MAX_BATCH:
             raise InvalidRequest("This version has no batches, or the batch is empty or too long")
-        accepted = [item for message in messages if (item := self._accept(message)) is not None]
-        if accepted:
-            self._workers.submit(partial(self._run_batch, accepted))
 
-    def _initialize(self, message: Any) -> Any:
-        self._session, result = self._server.initialize(read_request(message))
-        return result
-
-    def _accept(self, message: Any) -> RpcResponse | Exchange | None:
+    def _accept(self, message: Any, is_batch: bool) -> bytes | Exchange | None:
         """Answer a message at once, or open an exchange for it; ``None`` if there is nothing to answer."""
         if is_response(message):
             self._client.receive(message)
             return None
+        modern = is_modern(message)
         try:
             request = read_request(message)
             require_id(request)
+            if request.method == INITIALIZE and not modern:
+                if is_batch:
+                    raise InvalidRequest("initialize cannot be part of a batch")
+                return _answered(request.id, lambda: self._initialize(request))
             if not request.wants_reply:
                 self._receive_notification(request)
                 return None
-            modern = is_modern(message)
             if request.method == "ping" and not modern:
-                return RpcResponse(request.id, {})
-            if self._session is None and not modern:
-                raise InvalidRequest("Send initialize first, or say which version this is in params._meta")
-            if _is_initialize(message):
-                raise InvalidRequest("initialize cannot be part of a batch")
-            exchange = Exchange(request, None if modern else self._session, self._client)
-            with self._lock:
-                if request.id in self._exchanges:
-                    raise InvalidRequest("A request with this id has not been answered yet")
-                if len(self._exchanges) >= MAX_UNANSWERED:
-                    raise Overloaded()
-                self._exchanges[request.id] = exchange
-            return exchange
+                return _serialise(RpcResponse(request.id, {}))
+            return self._open(request, modern)
         except (InvalidRequest, Overloaded) as error:
-            return RpcResponse(readable_id(message), error=error)
+            return _serialise(RpcResponse(readable_id(message), error=error))
+
+    def _initialize(self, message: RpcRequest) -> Any:
+        self._session, result = self._server.initialize(message)
+        return result
 
     def _receive_notification(self, message: RpcRequest) -> None:
         if message.method == "notifications/initialized":
             self._client.is_initialized = self._session is not None
         elif message.method == CANCELLED and isinstance(message.params, dict):
-            cancelled = message.params.get("requestId")
-            if is_id(cancelled):
-                with self._lock:
-                    exchange = self._exchanges.pop(cancelled, None)
-                if exchange is not None:
-                    exchange.cancel()
+            request_id = message.params.get("requestId")
+            exchange = self._exchanges.get(request_id) if is_id(request_id) else None
+            if exchange is not None:
+                exchange.cancel()
 
-    def _run(self, exchange: Exchange) -> None:
-        response = self._answer(exchange)
-        if response is not None:
-            self._writer.write(response)
+    def _open(self, message: RpcRequest, modern: bool) -> Exchange:
+        if self._session is None and not modern:
+            raise InvalidRequest("Send initialize first, or say which version this is in params._meta")
+        if message.id in self._exchanges:
+            raise InvalidRequest("A request with this id has not been answered yet")
+        if len(self._exchanges) >= MAX_UNANSWERED:
+            raise Overloaded()
+        exchange = self._exchanges[message.id] = Exchange(message, None if modern else self._session, self._client)
+        return exchange
 
-    def _run_batch(self, accepted: list[RpcResponse | Exchange]) -> None:
-        answers = [_serialise(item) if isinstance(item, RpcResponse) else self._answer(item) for item in accepted]
+    def _run_in_thread(self, job: Callable[[], None]) -> None:
+        self._jobs.put(job)
+        if self._threads < MAX_RUNNING:
+            self._threads += 1
+            threading.Thread(target=self._work, name="mcp-worker", daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            job = self._jobs.get()
+            try:
+                job()
+            # A request handles its own failures; a lost thread would be missing for all later ones.
+            except BaseException:
+                logger.exception("unexpected failure")
+            finally:
+                self._jobs.task_done()
+
+    def _respond(self, accepted: list[bytes | Exchange], is_batch: bool) -> None:
+        answers = [item if isinstance(item, bytes) else self._answer(item) for item in accepted]
         responses = [response for response in answers if response is not None]
         if responses:
-            self._writer.write(b"[" + b",".join(responses) + b"]")
+            self._client.send(b"[" + b",".join(responses) + b"]" if is_batch else responses[0])
 
     def _answer(self, exchange: Exchange) -> bytes | None:
         """Return the serialised response; ``None`` if the client has cancelled the request."""
-        if exchange.is_cancelled:
-            return None
-        response = _answered(exchange.message.id, lambda: self._server.answer(exchange))
-        if not exchange.finish():
-            return None
-        with self._lock:
-            self._exchanges.pop(exchange.message.id, None)
-        return response
-
-
-def _is_initialize(message: Any) -> bool:
-    return isinstance(message, dict) and message.get("method") == INITIALIZE and not is_modern(message)
+        response = None
+        if not exchange.cancellation.requested:
+            response = _answered(exchange.message.id, lambda: self._server.answer(exchange))
+        # Not when it is cancelled: what still runs, or waits for a thread, counts as unanswered.
+        del self._exchanges[exchange.message.id]
+        return response if exchange.finish() else None
 
 
 def _answered(id: Any, answer: Callable[[], Any]) -> bytes:
@@ -337,44 +340,85 @@ def _serialise(response: RpcResponse) -> bytes:
     return response.to_bytes(omit_null_id=True)
 
 
+def claim_standard_streams() -> tuple[FileIO, FileIO]:
+    """Reserve standard input and output for the protocol.
+
+    From now on everything that is printed, also by other languages and processes, goes to standard error, and standard
+    input is empty for everyone else.
+    """
+    source, target = os.fdopen(os.dup(0), "rb", buffering=0), os.fdopen(os.dup(1), "wb", buffering=0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    sys.stdout.flush()  # what was printed before
+    sys.stdout = sys.stderr
+    return source, target
+
+
 def serve(server: Server, source: FileIO, target: FileIO, *, grace: float = GRACE) -> None:
     """Serve a client until it disconnects.
 
     At the end of the input, running requests are answered first. SIGTERM and SIGINT end it at once.
     """
     # A SimpleQueue is reentrant, so a signal handler may use it.
-    ends: SimpleQueue[str] = SimpleQueue()
-    loop = Loop(server, LineWriter(target, on_broken=lambda: ends.put("broken")))
+    ends: SimpleQueue[None] = SimpleQueue()
 
-    def read_all() -> None:
+    def end() -> None:
+        ends.put(None)
+
+    loop = Loop(server, Client(target, on_broken=end))
+
+    def receive_all() -> None:
         try:
             for line in read_lines(source):
                 loop.receive(line)
+            give_up = threading.Timer(grace, end)
+            give_up.daemon = True
+            give_up.start()
+            loop.close()
+            loop.wait()
         finally:
-            ends.put("input")
+            end()
 
-    with _on_signals(lambda: ends.put("signal")):
-        threading.Thread(target=read_all, name="mcp-reader", daemon=True).start()
-        if _wait_for(ends) != "input":
-            return
-        loop.close(when_idle=lambda: ends.put("idle"))
-        _wait_for(ends, grace)
+    with _on_signals(end):
+        threading.Thread(target=receive_all, name="mcp-reader", daemon=True).start()
+        while True:
+            try:
+                return ends.get(timeout=_SIGNAL_POLL)
+            except Empty:
+                pass
 
 
-def _wait_for(ends: SimpleQueue[str], seconds: float = math.inf) -> str | None:
-    deadline = time.monotonic() + seconds
-    while (left := deadline - time.monotonic()) > 0:
-        try:
-            return ends.get(timeout=min(left, _SIGNAL_POLL))
-        except Empty:
-            pass
-    return None
+def read_lines(source: FileIO, limit: int = MAX_LINE) -> Iterator[bytes | None]:
+    """Yield each line without its end, and ``None`` for a line longer than ``limit`` bytes."""
+    # Not readline(), which would buffer a line of any length.
+    line, too_long = bytearray(), False
+    while chunk := _read_some(source):
+        for number, piece in enumerate(chunk.split(b"\n")):
+            if number > 0:
+                yield None if too_long else bytes(line)
+                line.clear()
+                too_long = False
+            line += piece
+            if len(line) > limit:
+                line.clear()
+                too_long = True
+    if line or too_long:
+        yield None if too_long else bytes(line)
+
+
+def _read_some(source: FileIO) -> bytes:
+    try:
+        return source.read(_CHUNK)
+    except (OSError, ValueError):  # broken, or closed at this end
+        return b""
 
 
 @contextmanager
-def _on_signals(stop: Callable[[], None]) -> Iterator[None]:
+def _on_signals(callback: Callable[[], None]) -> Iterator[None]:
     numbers = (signal.SIGTERM, signal.SIGINT)
-    before = [signal.signal(number, lambda *_: stop()) for number in numbers]
+    before = [signal.signal(number, lambda *_: callback()) for number in numbers]
     try:
         yield
     finally:

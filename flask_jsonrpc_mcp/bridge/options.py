@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from base64 import b64encode
 from dataclasses import dataclass, field
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
-from ..config import AS_DECLARED, NO_DOTS
+from ..config import AS_DECLARED
 from ..origins import Origin, is_loopback, read_origin
-
-METHODS = ("GET", "POST")
-TOOL_NAME_STYLES = (AS_DECLARED, NO_DOTS)
 
 
 @dataclass(frozen=True)
@@ -22,7 +19,7 @@ class Options:
     :param endpoint: The path below ``url`` that calls tools: a JSON-RPC endpoint, one with ``{name}`` in it for each
         tool, or one that ends with ``/mcp/tools/invoke``. ``None`` to use ``/.well-known/mcp.json``, else ``/jsonrpc``.
     :param scopes: The scopes of the token, if known.
-    :param timeout: Seconds for one HTTP exchange, from connecting to the last byte of the response.
+    :param timeout: Seconds for one request, with its retries, from connecting to the last byte of the response.
     :param lifetime: Seconds after which the list of tools is fetched again.
     :param tool_name_style: ``as-declared``, or ``no-dots`` for clients that refuse dots in tool names.
     :param allow_http: Allow plain HTTP to other machines.
@@ -42,15 +39,7 @@ class Options:
     allow_http: bool = False
 
     def __post_init__(self) -> None:
-        address = _parse_url(self.url)
-        path = address.path.rstrip("/").removesuffix("/mcp")
-        object.__setattr__(self, "url", f"{address.scheme}://{address.netloc}{path}")
-        if address.scheme == "http" and not self.allow_http and not is_loopback(address.hostname or ""):
-            raise ValueError("the URL of the site must begin with https://; --allow-http sends everything unencrypted")
-        if self.method not in METHODS:
-            raise ValueError(f"the method must be {' or '.join(METHODS)}")
-        if self.tool_name_style not in TOOL_NAME_STYLES:
-            raise ValueError(f"the style of tool names must be {' or '.join(TOOL_NAME_STYLES)}")
+        object.__setattr__(self, "url", _checked_url(self.url, self.allow_http))
         if self.endpoint is not None and (not self.endpoint.startswith("/") or self.endpoint.startswith("//")):
             raise ValueError("the endpoint must be a path of the site, such as /jsonrpc")
         if self.token is not None and self.user is not None:
@@ -63,10 +52,6 @@ class Options:
             raise ValueError("the timeout and the lifetime must be more than 0 seconds")
 
     @property
-    def host(self) -> str:
-        return urlsplit(self.url).netloc
-
-    @property
     def authorization(self) -> str | None:
         """The value of the Authorization header; ``None`` without credentials."""
         if self.token is not None:
@@ -77,8 +62,7 @@ class Options:
 
     def is_same_origin(self, url: str) -> bool:
         """Return whether a URL has the scheme, host and port of the site."""
-        origin = origin_of(url)
-        return origin is not None and origin == origin_of(self.url)
+        return origin_of(url) == origin_of(self.url)
 
 
 def origin_of(url: str) -> Origin | None:
@@ -90,7 +74,7 @@ def origin_of(url: str) -> Origin | None:
     return read_origin(f"{parts.scheme}://{parts.netloc}")
 
 
-def _parse_url(url: str) -> SplitResult:
+def _checked_url(url: str, allow_http: bool) -> str:
     try:
         address = urlsplit(url.strip())
         _ = address.port
@@ -102,4 +86,6 @@ def _parse_url(url: str) -> SplitResult:
         raise ValueError("the URL of the site must be without credentials; set MCP_BRIDGE_USER and MCP_BRIDGE_PASSWORD")
     if address.query or address.fragment:
         raise ValueError("the URL of the site must be without a query and a fragment")
-    return address
+    if address.scheme == "http" and not allow_http and not is_loopback(address.hostname):
+        raise ValueError("the URL of the site must begin with https://; --allow-http sends everything unencrypted")
+    return f"{address.scheme}://{address.netloc}{address.path.rstrip('/').removesuffix('/mcp')}"

@@ -7,29 +7,29 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from ..call import Result
 from ..envelope import RpcRequest
 from ..errors import InvalidRequest, MalformedParams, MethodNotFound, Overloaded, RpcError, UnknownTool
 from ..mcp import protocol
-from ..mcp.protocol import LISTEN
 from ..mcp.sessions import Session, negotiate
 from ..mcp.versions import describe_tool, tool_failure, tool_result
 from ..stdio import Client, Exchange
 from ..version import __version__
 from .options import Options
-from .remote_calls import call_tool
-from .remote_tools import RemoteTool, RemoteTools
-from .site import Site
+from .remote_tools import RemoteTool, ToolList, call_tool, fetch_list
+from .site import Site, SiteFailure
 
 TOOLS_CHANGED = "notifications/tools/list_changed"
 CAPABILITIES = {"tools": {"listChanged": True}}
 MAX_SUBSCRIPTIONS = 8
 """Maximum open subscriptions of a client; each one holds a thread."""
 
-logger = logging.getLogger(__name__)
+RETRY_AFTER = 10.0
+"""Seconds, at most, until a list that failed is requested again."""
 
-Handler = Callable[[Exchange, str, Mapping[str, Any]], dict[str, Any]]
+logger = logging.getLogger(__name__)
 
 
 class Bridge:
@@ -37,57 +37,59 @@ class Bridge:
 
     def __init__(self, options: Options) -> None:
         self._site = Site(options)
-        self._tools = RemoteTools(self._site, self._announce_change)
-        self._identity = {"name": options.host, "version": __version__}
+        self._tools = CachedTools(self._site, self._announce_change)
+        self._identity = {"name": urlsplit(options.url).netloc, "version": __version__}
         self._client: Client | None = None
         self._lock = threading.Lock()
         self._subscriptions: list[Exchange] = []
-        self._legacy_methods: dict[str, Handler] = {"tools/list": self._list_tools, "tools/call": self._call_tool}
-        self._modern_methods: dict[str, Handler] = {
-            **self._legacy_methods,
-            protocol.DISCOVER: self._discover,
-            LISTEN: self._listen,
-        }
 
     def connect(self, client: Client) -> None:
         self._client = client
         self._tools.watch()
 
     def close(self) -> None:
-        """Cancel all requests to the site, and close its connections."""
+        """Send no more requests to the site."""
         self._tools.close()
-        self._site.close()
 
     def initialize(self, message: RpcRequest) -> tuple[Session, Any]:
         session = negotiate(message)
-        result = {
+        return session, {
             "protocolVersion": session.version,
             "capabilities": CAPABILITIES,
             "serverInfo": self._identity,
         }
-        return session, result
 
     def answer(self, exchange: Exchange) -> Any:
         params = exchange.message.params
-        if not isinstance(params, Mapping):
+        if not isinstance(params, dict):
             raise InvalidRequest("params must be an object")
         if exchange.session is not None:
-            return _find(self._legacy_methods, exchange.message)(exchange, exchange.session.version, params)
+            return self._handle(exchange, exchange.session.version, params)
         version = protocol.checked_meta(params)[protocol.PROTOCOL_VERSION]
         protocol.require_modern(version)
-        result = _find(self._modern_methods, exchange.message)(exchange, version, params)
+        result = self._handle(exchange, version, params)
         own_meta = {**result.get("_meta", {}), protocol.SERVER_INFO: self._identity}
         return {"resultType": "complete", **result, "_meta": own_meta}
 
-    def _discover(self, exchange: Exchange, version: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        return {"supportedVersions": [protocol.MODERN], "capabilities": CAPABILITIES, **self._cache_hints()}
+    def _handle(self, exchange: Exchange, version: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        modern = version == protocol.MODERN
+        match exchange.message.method:
+            case "tools/list":
+                return {**self._list_tools(version, params), **(self._cache_hints() if modern else {})}
+            case "tools/call":
+                return self._call_tool(exchange, version, params)
+            case protocol.DISCOVER if modern:
+                return {"supportedVersions": [version], "capabilities": CAPABILITIES, **self._cache_hints()}
+            case protocol.LISTEN if modern:
+                return self._listen(exchange, params)
+            case method:
+                raise MethodNotFound(method)
 
-    def _list_tools(self, exchange: Exchange, version: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    def _list_tools(self, version: str, params: Mapping[str, Any]) -> dict[str, Any]:
         if params.get("cursor") is not None:
             raise MalformedParams("Invalid cursor: all tools are on one page")
-        shown = self._tools.get().shown
-        result = {"tools": [{**describe_tool(tool, version), "name": name} for name, tool in shown.items()]}
-        return {**result, **self._cache_hints()} if version == protocol.MODERN else result
+        tools = self._tools.get().tools
+        return {"tools": [describe_tool({**tool.descriptor, "name": name}, version) for name, tool in tools.items()]}
 
     def _call_tool(self, exchange: Exchange, version: str, params: Mapping[str, Any]) -> dict[str, Any]:
         name, arguments = params.get("name"), params.get("arguments", {})
@@ -98,15 +100,13 @@ class Bridge:
 
         def cancelled(seconds: float) -> bool:
             exchange.wait(seconds)
-            return exchange.is_cancelled  # a client that has closed its end may still read the result
+            return exchange.cancellation.requested
 
         start, outcome = time.monotonic(), "failed"
         try:
             known = self._tools.get()
             tool = known.find(name)
-            if tool is None:
-                raise UnknownTool(name, sign_in=False)
-            value = call_tool(self._site, known.endpoints, tool, arguments, cancelled)
+            value = call_tool(self._site, known.call_url, tool, arguments, cancelled)
             outcome = "ok"
             return tool_result(_make_result(value, tool), version)
         except UnknownTool:
@@ -117,7 +117,7 @@ class Bridge:
         finally:
             logger.info("%r %s, %d ms", name[:200], outcome, (time.monotonic() - start) * 1000)
 
-    def _listen(self, exchange: Exchange, version: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    def _listen(self, exchange: Exchange, params: Mapping[str, Any]) -> dict[str, Any]:
         wanted = params.get("notifications")
         if not isinstance(wanted, Mapping):
             raise MalformedParams("params.notifications must be an object")
@@ -145,16 +145,82 @@ class Bridge:
         return {"ttlMs": int(self._tools.seconds_left * 1000), "cacheScope": "private"}
 
 
-def _find(methods: Mapping[str, Handler], message: RpcRequest) -> Handler:
-    handler = methods.get(message.method)
-    if handler is None:
-        raise MethodNotFound(message.method)
-    return handler
+class CachedTools:
+    """Caches the list of tools, and polls the site for changes in a thread.
+
+    Once there is a list, clients get it at once, also while a new one is being fetched.
+
+    :param on_change: Called when the list has changed.
+    """
+
+    def __init__(self, site: Site, on_change: Callable[[], None]) -> None:
+        self._site = site
+        self._on_change = on_change
+        self._fetching = threading.Lock()
+        self._list: ToolList | None = None
+        self._fresh_until = 0.0
+        self._closed = threading.Event()
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds until the list is fetched again."""
+        return max(0.0, self._fresh_until - time.monotonic())
+
+    def get(self) -> ToolList:
+        """Return the cached list; fetch it if missing.
+
+        :raises SiteFailure: if it is missing and cannot be fetched.
+        """
+        return self._list or self._fetch(None)
+
+    def watch(self) -> None:
+        """Start the thread that fetches the list now, and again whenever its lifetime is over."""
+        threading.Thread(target=self._watch, name="mcp-bridge-watch", daemon=True).start()
+
+    def close(self) -> None:
+        """End the thread, when the request in progress has ended."""
+        self._closed.set()
+
+    def _watch(self) -> None:
+        warned = None
+        while not self._closed.wait(self.seconds_left):
+            before = self._list
+            try:
+                now = self._fetch(before)
+            except SiteFailure as failure:
+                if failure.message != warned and not self._closed.is_set():  # a site that is down would fill the log
+                    logger.warning("cannot list the tools: %s", failure.message)
+                warned = failure.message
+                continue
+            except Exception:  # nothing that a site sends may end this thread
+                logger.exception("unexpected failure while listing the tools")
+                continue
+            warned = None
+            # The order counts: clients show it.
+            if before is not None and list(now.tools.items()) != list(before.tools.items()):
+                logger.info("the tools have changed")
+                self._on_change()
+
+    def _fetch(self, known: ToolList | None) -> ToolList:
+        """Fetch the list and store it, unless another thread has replaced the ``known`` one meanwhile."""
+        options = self._site.options
+        with self._fetching:
+            if self._list is not None and self._list is not known:
+                return self._list
+            lifetime = min(RETRY_AFTER, options.lifetime)
+            try:
+                fetched = fetch_list(self._site, self._closed.wait)
+                lifetime = options.lifetime
+            finally:
+                self._fresh_until = time.monotonic() + lifetime
+            if known is None:
+                logger.info("%d tools of %s", len(fetched.tools), options.url)
+            self._list = fetched
+            return fetched
 
 
 def _make_result(value: Any, tool: RemoteTool) -> Result:
-    if tool.output is None:
-        return Result(value)
+    schema = tool.descriptor.get("outputSchema")
     # PHP serialises an empty object as a list.
-    is_empty_object = value == [] and tool.output.schema.get("type") == "object"
-    return Result({} if is_empty_object else value, schema=tool.output.schema)
+    is_empty_object = value == [] and schema is not None and schema.get("type") == "object"
+    return Result({} if is_empty_object else value, schema=schema)

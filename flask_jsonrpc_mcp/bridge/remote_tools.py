@@ -1,20 +1,27 @@
-"""List the site's tools, keep the list up to date, and find the endpoints that call them."""
+"""List the tools of the site, and call them over HTTP.
+
+A site may respond with anything: the HTML of a proxy, nothing, the response to another call. Each is a `SiteFailure` of
+that one list or call.
+"""
 
 from __future__ import annotations
 
 import logging
-import threading
-import time
+import uuid
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 from ..config import NO_DOTS
+from ..envelope import VERSION
+from ..errors import InvalidParams, MethodNotFound, Problem, RpcError, UnknownTool, one_line
 from ..registry import alias_of
+from ..strict_json import write
 from ..tool import HINTS
-from .site import Cancelled, Site, SiteFailure, check_status, parse_json
+from .options import Options
+from .site import Cancelled, Site, SiteFailure, SiteResponse
 
 LIST_PATH = "/mcp/tools/list"
 JSONRPC_PATH = "/jsonrpc"
@@ -24,9 +31,11 @@ WELL_KNOWN_PATH = "/.well-known/mcp.json"
 MAX_PAGES = 1000
 MAX_TOOLS = 10_000
 MAX_NAME = 256
+MAX_URL = 2000
+"""Maximum characters of a URL; some proxies refuse longer ones."""
 
-RETRY_AFTER = 10.0
-"""Seconds, at most, until a list that failed is requested again."""
+CONSTANT_ID = "flask-jsonrpc-mcp"
+"""The id of every call by GET: a new id each time would give each call a URL of its own, which no cache has."""
 
 # Schema keywords whose value is an object. PHP serialises an empty one as a list.
 _OBJECT_KEYWORDS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
@@ -35,153 +44,55 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class RemoteSchema:
-    schema: dict[str, Any]
-
-
-@dataclass(frozen=True)
 class RemoteTool:
-    """A tool of the site, in the shape that MCP descriptions are made from.
+    """A tool of the site.
 
+    :param descriptor: The tool as MCP 2026-07-28 lists it.
     :param scopes: The scopes that a token needs; ``None`` if the tool needs no credentials.
     """
 
     name: str
     descriptor: dict[str, Any]
-    params: RemoteSchema
-    output: RemoteSchema | None
     read_only: bool
     scopes: frozenset[str] | None
 
 
 @dataclass(frozen=True)
-class Endpoints:
-    """The URLs that list and call tools.
-
-    :param call: A JSON-RPC endpoint, one with ``{name}`` in it for each tool, or ``/mcp/tools/invoke``.
-    """
-
-    list: str
-    call: str
-
-    @property
-    def is_jsonrpc(self) -> bool:
-        return not self.call.endswith(INVOKE_PATH)
-
-    def url_of(self, tool: RemoteTool) -> str:
-        return self.call.replace("{name}", quote(tool.name, safe=""))
-
-
-@dataclass(frozen=True)
 class ToolList:
-    """The tools of the site in its order, and its endpoints.
-
-    :param tools: By the site's names.
-    :param shown: By the names that clients see.
-    """
+    """The tools of the site in its order, by the names that clients see, and the URL that calls them."""
 
     tools: dict[str, RemoteTool]
-    shown: dict[str, RemoteTool]
-    endpoints: Endpoints
+    call_url: str
 
-    def find(self, name: str) -> RemoteTool | None:
-        """Find a tool by either of its names."""
-        return self.shown.get(name) or self.tools.get(name)
+    def find(self, name: str) -> RemoteTool:
+        """Find a tool by the name that clients see, or by the site's own.
 
-
-class RemoteTools:
-    """Caches the list of tools, and polls the site for changes in a thread.
-
-    Once there is a list, clients get it at once, also while a new one is being fetched.
-
-    :param on_change: Called when the list has changed.
-    """
-
-    def __init__(self, site: Site, on_change: Callable[[], None]) -> None:
-        self._site = site
-        self._on_change = on_change
-        self._fetching = threading.Lock()
-        self._list: ToolList | None = None
-        self._fresh_until = 0.0
-        self._warning: str | None = None
-        self._closed = threading.Event()
-        self._watcher = threading.Thread(target=self._watch, name="mcp-bridge-watch", daemon=True)
-
-    @property
-    def seconds_left(self) -> float:
-        """Seconds until the list is fetched again."""
-        return max(0.0, self._fresh_until - time.monotonic())
-
-    def get(self) -> ToolList:
-        """Return the cached list; fetch it if missing.
-
-        :raises SiteFailure: if it is missing and cannot be fetched.
+        :raises UnknownTool: if there is none.
         """
-        cached = self._list
-        if cached is None:
-            with self._fetching:
-                cached = self._list or self._fetch()
-        return cached
-
-    def watch(self) -> None:
-        """Start the thread that fetches the list now, and again whenever its lifetime is over."""
-        self._watcher.start()
-
-    def close(self) -> None:
-        """Let the thread end; it does so at once when the site is closed too."""
-        self._closed.set()
-
-    def _watch(self) -> None:
-        while not self._closed.wait(self.seconds_left):
-            try:
-                self._refresh()
-                self._warning = None
-            except SiteFailure as failure:
-                # A site that is down would fill the log, and closing cancels the request in progress.
-                if failure.message != self._warning and not self._closed.is_set():
-                    logger.warning("cannot list the tools: %s", failure.message)
-                self._warning = failure.message
-            except Exception:  # nothing that a site sends may end this thread
-                logger.exception("unexpected failure while listing the tools")
-
-    def _refresh(self) -> None:
-        with self._fetching:
-            if self.seconds_left:  # a call has fetched the list meanwhile
-                return
-            before, now = self._list, self._fetch()
-        # The order counts: clients show it.
-        if before is not None and list(now.tools.items()) != list(before.tools.items()):
-            logger.info("the tools have changed")
-            self._on_change()
-
-    def _fetch(self) -> ToolList:
-        """Fetch the list and store it; the caller holds the lock."""
-        options = self._site.options
-        lifetime = min(RETRY_AFTER, options.lifetime)
-        try:
-            fetched = _fetch_list(self._site, self._closed.wait)
-            lifetime = options.lifetime
-        finally:
-            self._fresh_until = time.monotonic() + lifetime
-        if self._list is None:
-            logger.info("%d tools of %s", len(fetched.tools), options.url)
-        self._list = fetched
-        return fetched
+        by_own_name = (tool for tool in self.tools.values() if tool.name == name)
+        tool = self.tools.get(name) or next(by_own_name, None)
+        if tool is None:
+            raise UnknownTool(name, sign_in=False)
+        return tool
 
 
-def _fetch_list(site: Site, cancelled: Cancelled) -> ToolList:
-    endpoints = _find_endpoints(site, cancelled)
+def fetch_list(site: Site, cancelled: Cancelled) -> ToolList:
+    """Fetch all pages of the list.
+
+    :raises SiteFailure: if there is no list, or no end of it.
+    """
+    list_url, call_url = _find_endpoints(site, cancelled)
     tools: dict[str, RemoteTool] = {}
     cursor: str | None = None
     seen = set()
     for _ in range(MAX_PAGES):
-        url = endpoints.list if cursor is None else f"{endpoints.list}?cursor={quote(cursor, safe='')}"
+        url = list_url if cursor is None else f"{list_url}?cursor={quote(cursor, safe='')}"
         response = site.send(url, is_read=True, cancelled=cancelled)
-        check_status(response)
-        page = parse_json(response)
+        response.require_success()
+        page = response.json()
         items = page.get("tools") if isinstance(page, Mapping) else None
         if not isinstance(items, list):
-            raise SiteFailure(f"The site has no list of tools at {endpoints.list}")
+            raise SiteFailure(f"The site has no list of tools at {list_url}")
         parsed = [tool for item in items if (tool := _parse_tool(item)) is not None]
         if len(parsed) < len(items):
             logger.warning("skipped %d entries of the list that are not tools", len(items) - len(parsed))
@@ -189,68 +100,62 @@ def _fetch_list(site: Site, cancelled: Cancelled) -> ToolList:
             tools.setdefault(tool.name, tool)
         cursor = page.get("nextCursor")
         if not isinstance(cursor, str) or not cursor:
-            return ToolList(tools, _by_shown_name(tools.values(), site.options.tool_name_style), endpoints)
+            return ToolList(_by_shown_name(tools.values(), site.options.tool_name_style), call_url)
         if cursor in seen or len(tools) > MAX_TOOLS:
             break
         seen.add(cursor)
     raise SiteFailure("The list of the site's tools has no end")
 
 
-def _find_endpoints(site: Site, cancelled: Cancelled) -> Endpoints:
-    """Find the endpoints: from the options, from ``/.well-known/mcp.json``, or the default ones."""
+def _find_endpoints(site: Site, cancelled: Cancelled) -> tuple[str, str]:
+    """Find the URLs that list and call tools: from the options, from ``/.well-known/mcp.json``, or the default ones."""
     options = site.options
+    default = options.url + LIST_PATH, options.url + (options.endpoint or JSONRPC_PATH)
     if options.endpoint is not None:
-        return Endpoints(options.url + LIST_PATH, options.url + options.endpoint)
-    default = Endpoints(options.url + LIST_PATH, options.url + JSONRPC_PATH)
+        return default
     response = site.send(options.url + WELL_KNOWN_PATH, is_read=True, cancelled=cancelled)
     try:
-        check_status(response)
-        document = parse_json(response)
+        response.require_success()
+        document = response.json()
     except SiteFailure:
         return default  # few sites have this document, and some respond with an HTML page
     servers = document.get("servers") if isinstance(document, Mapping) else None
-    parsed = [_parse_endpoints(server) for server in servers] if isinstance(servers, list) else []
-    found = [endpoints for endpoints in parsed if endpoints is not None]
-    own = [each for each in found if options.is_same_origin(each.list) and options.is_same_origin(each.call)]
+    parsed = map(_parse_endpoints, servers if isinstance(servers, list) else [])
+    found = [urls for urls in parsed if urls is not None]
+    own = [urls for urls in found if all(map(options.is_same_origin, urls))]
     if len(own) < len(found):
         logger.warning("ignored the endpoints of other sites in %s", WELL_KNOWN_PATH)
-    at_this_url = [endpoints for endpoints in own if endpoints.list == default.list]
+    at_this_url = [urls for urls in own if urls[0] == default[0]]
     return [*at_this_url, *own, default][0]
 
 
-def _parse_endpoints(server: Any) -> Endpoints | None:
+def _parse_endpoints(server: Any) -> tuple[str, str] | None:
     urls = server.get("endpoints") if isinstance(server, Mapping) else None
     if not isinstance(urls, Mapping) or not isinstance(urls.get("list"), str):
         return None
-    call = next((urls[role] for role in ("jsonrpc", "tool", "invoke") if isinstance(urls.get(role), str)), None)
-    return None if call is None else Endpoints(urls["list"], call)
+    call_url = next((urls[role] for role in ("jsonrpc", "tool", "invoke") if isinstance(urls.get(role), str)), None)
+    return None if call_url is None else (urls["list"], call_url)
 
 
 def _parse_tool(item: Any) -> RemoteTool | None:
     """Parse an entry of the list; ``None`` if no client could use it."""
-    if not isinstance(item, Mapping):
-        return None
-    name, schema, output = item.get("name"), item.get("inputSchema"), item.get("outputSchema")
+    name = item.get("name") if isinstance(item, Mapping) else None
     if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME:
         return None
-    annotations = item.get("annotations")
-    annotations = dict(annotations) if isinstance(annotations, Mapping) else {}
+    schema, output, annotations = (
+        value if isinstance(value := item.get(member), Mapping) else {}
+        for member in ("inputSchema", "outputSchema", "annotations")
+    )
     descriptor: dict[str, Any] = {"name": name}
     if isinstance(item.get("title"), str):
         descriptor["title"] = item["title"]
     descriptor["description"] = str(item.get("description") or item.get("title") or name)
-    if annotations:
-        descriptor["annotations"] = {key: value for key, value in annotations.items() if _is_valid_hint(key, value)}
-    members = _repair(schema) if isinstance(schema, Mapping) else {}
-    return RemoteTool(
-        name,
-        descriptor,
-        # Clients refuse a tool whose input schema is not of an object.
-        RemoteSchema({"type": "object", "properties": {}} | members | {"type": "object"}),
-        RemoteSchema(_repair(output)) if isinstance(output, Mapping) and output else None,
-        annotations.get("readOnlyHint") is True,
-        _parse_scopes(annotations.get("auth")),
-    )
+    # Clients refuse a tool whose input schema is not of an object.
+    descriptor["inputSchema"] = {"type": "object", "properties": {}} | _repair(schema) | {"type": "object"}
+    if output:
+        descriptor["outputSchema"] = _repair(output)
+    descriptor["annotations"] = {key: value for key, value in annotations.items() if _is_valid_hint(key, value)}
+    return RemoteTool(name, descriptor, annotations.get("readOnlyHint") is True, _parse_scopes(annotations.get("auth")))
 
 
 def _is_valid_hint(key: str, value: Any) -> bool:
@@ -290,3 +195,111 @@ def _by_shown_name(tools: Collection[RemoteTool], style: str) -> dict[str, Remot
             logger.warning("%r keeps its dots, because another tool would also be named %r", tool.name, alias)
         shown[tool.name if is_shared else alias] = tool
     return shown
+
+
+def call_tool(site: Site, call_url: str, tool: RemoteTool, arguments: Mapping[str, Any], cancelled: Cancelled) -> Any:
+    """Call a tool, by GET if it is read-only and the options allow that, and return its result.
+
+    :raises UnknownTool: if the site does not know the tool.
+    :raises RpcError: if the arguments are invalid, the tool fails, or the site does.
+    """
+    _check_scopes(tool, site.options)
+    url = call_url.replace("{name}", quote(tool.name, safe=""))
+    if url.endswith(INVOKE_PATH):
+        body = {"name": tool.name, "arguments": arguments}
+        return _parse_invoked(site.send(url, body, is_read=tool.read_only, cancelled=cancelled), tool)
+    if tool.read_only and site.options.method == "GET":
+        query = f"{url}?query={quote(write(_rpc_request(tool, arguments, CONSTANT_ID)))}"
+        if len(query) <= MAX_URL:
+            response = site.send(query, is_read=True, cancelled=cancelled)
+            if response.status not in (405, 414):
+                return _parse_rpc_response(response, CONSTANT_ID, tool)
+            logger.info("calling %r by POST, because the status of GET was %d", tool.name, response.status)
+        else:
+            logger.info("calling %r by POST, because its URL would have %d characters", tool.name, len(query))
+    unique_id = str(uuid.uuid4())
+    body = _rpc_request(tool, arguments, unique_id)
+    response = site.send(url, body, is_read=tool.read_only, cancelled=cancelled)
+    return _parse_rpc_response(response, unique_id, tool)
+
+
+def _check_scopes(tool: RemoteTool, options: Options) -> None:
+    """Check that the bridge has the credentials and scopes that a tool needs, as far as they are known."""
+    if tool.scopes is None:
+        return
+    needed = f"{tool.name} needs a sign-in" + (f" with the scopes {_join(tool.scopes)}" if tool.scopes else "")
+    if options.authorization is None:
+        raise SiteFailure(f"{needed}: set MCP_BRIDGE_TOKEN, or MCP_BRIDGE_USER and MCP_BRIDGE_PASSWORD")
+    if options.scopes is not None and not tool.scopes <= options.scopes:
+        raise SiteFailure(
+            f"{needed}; the token of the bridge lacks {_join(tool.scopes - options.scopes)}"
+            f" (MCP_BRIDGE_SCOPES has {_join(options.scopes) or 'none'})"
+        )
+
+
+def _join(scopes: Iterable[str]) -> str:
+    return ", ".join(sorted(scopes))
+
+
+def _rpc_request(tool: RemoteTool, arguments: Mapping[str, Any], id: str) -> dict[str, Any]:
+    params = {"params": arguments} if arguments else {}  # Drupal reads an empty object as a list
+    return {"jsonrpc": VERSION, "method": tool.name, **params, "id": id}
+
+
+def _parse_rpc_response(response: SiteResponse, id: str, tool: RemoteTool) -> Any:
+    """Return the result of a JSON-RPC response, or raise its error."""
+    body = _parse_body(response)
+    # JSON-RPC 2.0, section 5: the id of an error is null if the server could not read the id of the request.
+    has_id = body.get("id") == id or ("error" in body and body.get("id") is None)
+    if not has_id or body.get("jsonrpc") != VERSION or ("result" in body) == ("error" in body):
+        response.require_success()
+        raise SiteFailure("The site answered with something that is not the JSON-RPC 2.0 response to this call")
+    if "result" in body:
+        return body["result"]
+    error = body["error"]
+    if not isinstance(error, Mapping) or not isinstance(error.get("code"), int):
+        raise SiteFailure("The site answered with an invalid error object")
+    code, data = error["code"], error.get("data")
+    if code == MethodNotFound.code:
+        raise UnknownTool(tool.name, sign_in=False)
+    problems = _parse_problems(data.get("errors")) if isinstance(data, Mapping) else []
+    if code == InvalidParams.code and problems:
+        raise InvalidParams(problems)
+    message = str(error.get("message") or "The tool failed")
+    # Drupal puts the reason into the data.
+    raise RpcError(f"{message}: {data}" if isinstance(data, str) and data else message)
+
+
+def _parse_invoked(response: SiteResponse, tool: RemoteTool) -> Any:
+    """Return the result of a response of ``/mcp/tools/invoke``, or raise its error."""
+    body = _parse_body(response)
+    if response.status == 200 and "result" in body:
+        return body["result"]
+    error = body.get("error")
+    if not isinstance(error, Mapping) or not isinstance(error.get("message"), str):
+        response.require_success()
+        raise SiteFailure("The site answered without a result")
+    if error.get("code") == MethodNotFound.slug:
+        raise UnknownTool(tool.name, sign_in=False)
+    problems = _parse_problems(error.get("errors"))
+    raise InvalidParams(problems) if problems else RpcError(error["message"])
+
+
+def _parse_body(response: SiteResponse) -> Mapping[str, Any]:
+    """Return the object in a body; an empty one if it is no object."""
+    if response.status == 401 or 300 <= response.status < 400:
+        response.require_success()
+    try:
+        body = response.json()
+    except SiteFailure:
+        response.require_success()  # explains more than a body that is not JSON
+        raise
+    return body if isinstance(body, Mapping) else {}
+
+
+def _parse_problems(errors: Any) -> list[Problem]:
+    return [
+        Problem(one_line(str(error.get("path", ""))), one_line(str(error["message"])))
+        for error in (errors if isinstance(errors, list) else [])
+        if isinstance(error, Mapping) and "message" in error
+    ]

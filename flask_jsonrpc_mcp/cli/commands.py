@@ -21,11 +21,10 @@ from ..config import PREFIX, server_info
 from ..doctor import INFO, SLUGS, examine
 from ..errors import InternalError, InvalidParams, MissingCapability, RpcError
 from ..invoke import invoke
-from ..lines import claim_standard_streams
 from ..mcp.elicitation import run_asking
 from ..method import Method
 from ..registry import Registry
-from ..stdio import serve
+from ..stdio import claim_standard_streams, serve
 from . import output
 from .arguments import read_arguments
 from .callers import (

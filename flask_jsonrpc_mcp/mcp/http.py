@@ -21,7 +21,7 @@ from ..http.routes import Route
 from ..mailbox import NoMailbox
 from ..registry import Registry
 from . import elicitation, methods, protocol, server, sessions, subscriptions
-from .protocol import MODERN, LogLevel, Progress, RequestContext
+from .protocol import RequestContext
 from .replies import ClientReplies, SessionLogLevel
 from .streams import EVENTS, Backlog, EventStream, buffered_response, reply_event, stream_response_class
 from .subscriptions import Subscription
@@ -34,14 +34,10 @@ def post(request: Request, registry: Registry, caller: Caller) -> Response:
     # Plain methods run here in the view; what they report waits in the backlog for the response.
     backlog = Backlog() if EVENTS in request.headers.get("Accept", "") else None
     named_version = protocol.version_header(request.headers)
-    context = RequestContext(
-        app=current_app._get_current_object(),  # type: ignore[attr-defined]
-        registry=registry,
-        caller=caller,
-        version=MODERN,
-        cancellation=Cancellation(),
-        log_level=LogLevel(),
-        progress=Progress(),
+    context = RequestContext.new(
+        current_app._get_current_object(),  # type: ignore[attr-defined]
+        registry,
+        caller,
         mount=_mount(request),
         headers=request.headers,
         named_version=named_version,

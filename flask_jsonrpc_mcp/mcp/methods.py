@@ -40,7 +40,7 @@ def list_tools(context: RequestContext, params: Params) -> Prepared:
     style = context.setting("TOOL_NAME_STYLE")
 
     def describe(tool: Method, version: str) -> dict[str, Any]:
-        return versions.describe_tool(tool, version, style)
+        return versions.describe_tool(tool.descriptor, version, style)
 
     return _list(context, params, context.registry.methods, "tools", describe, style)
 

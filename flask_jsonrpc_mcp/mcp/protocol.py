@@ -101,6 +101,12 @@ class RequestContext(NamedTuple):
     send: Send | None = None
     answers: Answers = NO_ANSWERS
 
+    @classmethod
+    def new(cls, app: Flask, registry: Registry, caller: Caller, **others: Any) -> RequestContext:
+        """Build the context of a request before its ``_meta`` or its session is known."""
+        made = {"version": MODERN, "cancellation": Cancellation(), "log_level": LogLevel(), "progress": Progress()}
+        return cls(app, registry, caller, **{**made, **others})
+
     def setting(self, name: str) -> Any:
         """Return the setting ``JSONRPC_MCP_<name>``."""
         return self.app.config[PREFIX + name]

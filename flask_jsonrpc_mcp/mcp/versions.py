@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from ..ask import Question
 from ..call import Result
@@ -55,40 +55,22 @@ def has_icons(version: str) -> bool:
     return version >= "2025-11-25"
 
 
-class HasSchema(Protocol):
-    @property
-    def schema(self) -> Mapping[str, Any]: ...
+def describe_tool(descriptor: Mapping[str, Any], version: str, name_style: str | None = None) -> dict[str, Any]:
+    """Describe a tool to a client of a version.
 
-
-class Described(Protocol):
-    """A tool: a method of ours, or a tool of a remote site."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def descriptor(self) -> dict[str, Any]: ...
-
-    @property
-    def params(self) -> HasSchema: ...
-
-    @property
-    def output(self) -> HasSchema | None: ...
-
-
-def describe_tool(tool: Described, version: str, name_style: str | None = None) -> dict[str, Any]:
-    """Describe a tool to a client of a version."""
-    described = dict(tool.descriptor)
+    :param descriptor: The tool as 2026-07-28 lists it; of a method of ours, or of a remote site.
+    """
+    described = dict(descriptor)
     if name_style == NO_DOTS:
-        described["name"] = alias_of(tool.name)
-    described["inputSchema"] = inline_references(tool.params.schema)
-    described.pop("outputSchema", None)
+        described["name"] = alias_of(described["name"])
+    described["inputSchema"] = inline_references(described["inputSchema"])
+    output = described.pop("outputSchema", None)
     if not has_icons(version):
         described.pop("icons", None)
     if not has_structured_content(version):
         described.pop("title", None)
-    elif tool.output is not None:
-        schema = inline_references(tool.output.schema)
+    elif output is not None:
+        schema = inline_references(output)
         # Before 2026-07-28 an output schema must be an object.
         if version == MODERN or schema.get("type") == "object":
             described["outputSchema"] = schema

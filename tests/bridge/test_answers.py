@@ -50,8 +50,8 @@ def test_whatever_the_site_answers_is_an_error_of_that_one_call(bridge: Bridged,
 @pytest.mark.parametrize(
     ("raw", "text"),
     [
-        (Raw(401), "The site requires valid credentials (401): check MCP_BRIDGE_USER"),
-        (Raw(429, b"", {"Retry-After": "7"}), "The site received too many calls (429); try again in 7 seconds"),
+        (Raw(401), "The site answered with 401 Unauthorized: check MCP_BRIDGE_USER"),
+        (Raw(429, b"", {"Retry-After": "7"}), "The site answered with 429 Too Many Requests; try again in 7 seconds"),
         (Raw(302, b"", {"Location": "https://other.example/login?next=x"}), "redirects to https://other.example (302)"),
         (Raw(302, b"", {"Location": "/login"}), "The site redirects (302), which the bridge does not follow"),
         (Raw(200, b"<p>", {"Content-Type": "text/html"}), "something that is not JSON (text/html)"),

@@ -179,7 +179,7 @@ def test_a_wrong_password_is_told_and_not_shown(server: Server, tmp_path: Path) 
     wrong = {"MCP_BRIDGE_USER": "admin", "MCP_BRIDGE_PASSWORD": "not-the-password"}
     with visit(server.url, tmp_path, **wrong) as visitor:
         told = visitor.ask(list=True)
-        assert "The site requires valid credentials (401)" in told["message"]
+        assert "The site answered with 401 Unauthorized" in told["message"]
         assert visitor.call("articles.get", id=1)["isError"]
     assert "not-the-password" not in (tmp_path / "client.log").read_text()
 

@@ -21,8 +21,6 @@ from flask_jsonrpc_mcp.bridge.options import Options
         ({"url": "https://site.example/?q=1"}, "without a query"),
         ({"url": "http://site.example"}, "must begin with https://; --allow-http"),
         ({"url": "http://localhost.example"}, "must begin with https://; --allow-http"),
-        ({"method": "PUT"}, "must be GET or POST"),
-        ({"tool_name_style": "loud"}, "must be as-declared or no-dots"),
         ({"endpoint": "https://other.example/jsonrpc"}, "must be a path"),
         ({"endpoint": "//other.example/jsonrpc"}, "must be a path"),
         ({"user": "jane", "password": "p", "token": "t"}, "not both"),

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import base64
-import gc
 import logging
 import socket
 import ssl
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from flask_jsonrpc_mcp.bridge.options import Options
-from flask_jsonrpc_mcp.bridge.site import Site, SiteFailure
 from tests.support.servers import free_port, need
 from tests.support.stdio_client import modern
 
@@ -165,6 +162,29 @@ def test_one_deadline_covers_the_whole_exchange(
     assert drupal.client_left.wait(30)
 
 
+def test_a_read_that_is_out_of_time_is_not_sent_again(connect: Connect, drupal: DrupalSite) -> None:
+    bridge = connect(timeout=2)
+    listed(bridge)
+    drupal.raw.append(Raw(503))
+    drupal.raw.extend([Trickle(start=b"HTTP/1.1 200 OK\r\n", part=b"X-Header: more\r\n")] * 2)
+    assert text_of(call(bridge, "node.get", {"id": "7"})) == "The site has not answered within 2 seconds"
+    assert len(drupal.calls) == 2
+
+
+def test_a_name_that_is_looked_up_without_end_is_given_up(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    end, waited_for = threading.Event(), threading.Event()
+
+    def look_up(*_: object, **__: object) -> Any:
+        if not end.wait(30):
+            waited_for.set()
+        raise OSError
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    assert call(connect(timeout=0.2), "node.create")["isError"]
+    assert not waited_for.is_set()
+    end.set()
+
+
 def test_a_proxy_of_the_environment_never_sees_what_is_for_this_machine(
     connect: Connect, drupal: DrupalSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,22 +229,3 @@ def test_a_connection_whose_encryption_breaks_is_an_error_of_that_call(
     listed(bridge)
     encrypted.raw.append(Trickle(part=b"not TLS", below_tls=True))
     assert text_of(call(bridge, "node.create")).startswith("The connection to the site broke")
-
-
-def test_closing_while_connections_are_made_leaves_nothing_behind(drupal: DrupalSite) -> None:
-    """A coroutine that was never awaited would fail this test when it is collected."""
-    for _ in range(20):
-        site = Site(Options(drupal.url))
-        senders = [threading.Thread(target=send_until_closed, args=(site,)) for _ in range(8)]
-        for sender in senders:
-            sender.start()
-        site.close()
-        for sender in senders:
-            sender.join()
-    gc.collect()
-
-
-def send_until_closed(site: Site) -> None:
-    with suppress(SiteFailure):
-        while True:
-            site.send(f"{site.options.url}/mcp/tools/list", is_read=False, cancelled=lambda seconds: False)

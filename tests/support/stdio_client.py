@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from io import FileIO
 from typing import Any, Generic, TypeVar
 
-from flask_jsonrpc_mcp.lines import LineWriter
 from flask_jsonrpc_mcp.mcp.protocol import LEGACY
-from flask_jsonrpc_mcp.stdio import Loop, Server
+from flask_jsonrpc_mcp.stdio import Client, Loop, Server
 from tests.conftest import asking
 from tests.support.mcp_messages import modern_meta
 
@@ -23,7 +23,7 @@ class Connection(Generic[AnyServer]):
         self.server = server
         reading, writing = os.pipe()
         self._reading, self._writing = os.fdopen(reading, "rb"), FileIO(writing, "w")
-        self.loop = Loop(self.server, LineWriter(self._writing, on_broken=lambda: None))
+        self.loop = Loop(self.server, Client(self._writing, on_broken=lambda: None))
 
     def send(self, *messages: Any) -> None:
         for message in messages:
@@ -38,7 +38,13 @@ class Connection(Generic[AnyServer]):
 
     def rest(self) -> list[Any]:
         """Everything that was said until the end."""
-        self.loop.close(when_idle=self._writing.close)
+
+        def close_when_answered() -> None:
+            self.loop.wait()
+            self._writing.close()
+
+        self.loop.close()
+        threading.Thread(target=close_when_answered).start()
         return [json.loads(line) for line in self._reading]
 
     def initialize(self, version: str = LEGACY[0]) -> Connection[AnyServer]:

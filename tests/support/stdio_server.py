@@ -9,9 +9,8 @@ from typing import Any
 
 from flask_jsonrpc_mcp.envelope import RpcRequest
 from flask_jsonrpc_mcp.errors import MethodNotFound
-from flask_jsonrpc_mcp.lines import claim_standard_streams
 from flask_jsonrpc_mcp.mcp.sessions import Session, negotiate
-from flask_jsonrpc_mcp.stdio import Client, Exchange, serve
+from flask_jsonrpc_mcp.stdio import Client, Exchange, claim_standard_streams, serve
 
 
 class ObedientServer:
@@ -55,7 +54,7 @@ class ObedientServer:
         exchange.wait()
         exchange.notify("notifications/message", {"data": "waited"})
         self.told.set()
-        return {"cancelled": exchange.is_cancelled}
+        return {"cancelled": exchange.cancellation.requested}
 
     def do_ask(self, exchange: Exchange) -> Any:
         params: Any = exchange.message.params

@@ -251,7 +251,7 @@ def test_a_cancelled_call_is_told_and_not_answered(waiting: Waiting) -> None:
 
 def test_a_call_that_runs_at_the_end_of_the_input_is_not_cancelled(waiting: Waiting) -> None:
     """Whoever pipes a request into the program waits for its answer."""
-    waiting.connection.loop.close(when_idle=lambda: None)
+    waiting.connection.loop.close()
     waiting.go_on.set()
     assert waiting.connection.receive()["result"]["structuredContent"] is False
     waiting.connection.rest()

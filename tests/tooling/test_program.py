@@ -131,6 +131,8 @@ def test_help_tells_every_setting_and_its_variable() -> None:
         (["bridge", "site.example"], "must begin with https://"),
         (["bridge", "http://site.example"], "--allow-http"),
         (["bridge", "https://site.example", "--user", "jane"], "together"),
+        (["bridge", "https://site.example", "--method", "PUT"], "'PUT' is not one of"),
+        (["bridge", "https://site.example", "--tool-name-style", "loud"], "'loud' is not one of"),
     ],
 )
 def test_a_mistake_is_explained(arguments: list[str], problem: str) -> None:
