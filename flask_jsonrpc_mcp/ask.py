@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from .content import PromptMessage, messages_of
 from .errors import InvalidParams, RpcError
 from .schema.forms import compile_form
-from .strict_json import to_plain, write
+from .strict_json import is_lazy, to_plain, write
 
 ACTIONS = ("accept", "decline", "cancel")
 
@@ -275,6 +275,8 @@ class InputNeeded(BaseException):
 
 
 def _checked_text(role: str, text: str) -> str:
+    if is_lazy(text):
+        return str(text)
     if not isinstance(text, str):
         raise TypeError(f"the {role} of a question must be a str, not {type(text).__name__}")
     return text

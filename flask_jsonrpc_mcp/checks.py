@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from .strict_json import to_plain
+from .strict_json import is_lazy, to_plain
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
@@ -60,6 +60,8 @@ def checked_name(func: Callable[..., Any] | None, name: str | None) -> str:
 
 def checked_text(role: str, text: str) -> str:
     """Reject characters that a model would read and a person would not see."""
+    if is_lazy(text):
+        return text
     if not isinstance(text, str):
         raise TypeError(f"{role} must be a str, not {type(text).__name__}")
     if text.isprintable():
@@ -106,6 +108,8 @@ def checked_annotations(annotations: Mapping[str, Any] | None) -> dict[str, Any]
 def checked_description(func: Callable[..., Any], description: str | None, name: str) -> str:
     """Return the description, else the docstring, else the name."""
     described = _unwrapped(func)
+    if description is not None and is_lazy(description):
+        return description
     return checked_text("description", description or inspect.getdoc(described) or name)
 
 

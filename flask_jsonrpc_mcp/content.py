@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from .strict_json import to_plain
+from .strict_json import is_lazy, to_plain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,7 +185,7 @@ def is_content_hint(hint: Any) -> bool:
 
 
 def _as_block(item: Any) -> ContentBlock:
-    block = TextContent(item) if isinstance(item, str) else item
+    block = TextContent(str(item)) if isinstance(item, str) or is_lazy(item) else item
     if not isinstance(block, ContentBlock):
         raise TypeError(f"{type(block).__name__} among content blocks; use TextContent or another of them")
     return block

@@ -93,7 +93,7 @@ def _run_method(call: Call, method: Method, registry: Registry) -> Result:
         raise MissingCapability(tool.requires - call.capabilities)
     positional, named = method.bind(call)
     if tool is not None and tool.confirm is not None:
-        call.confirm(_confirmation(tool.confirm, call.arguments, method), required=tool.confirm_required)
+        call.confirm(_confirmation(str(tool.confirm), call.arguments, method), required=tool.confirm_required)
     # A retry with answers is the same call. If it counted again, a method with a limit of one call could ask, but
     # never finish.
     if method.rate_limit and not call.answers.has_run:

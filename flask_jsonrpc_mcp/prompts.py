@@ -104,7 +104,7 @@ def completer_name(completed: str, argument: str) -> str:
 def _argument(name: str, rules: Any, schema: dict[str, Any]) -> dict[str, Any]:
     argument: dict[str, Any] = {"name": name}
     if isinstance(rules, dict):
-        argument |= {note: rules[note] for note in ("title", "description") if isinstance(rules.get(note), str)}
+        argument |= {note: rules[note] for note in ("title", "description") if rules.get(note)}
     if name in schema.get("required", ()):
         argument["required"] = True
     return argument

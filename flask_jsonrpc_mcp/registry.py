@@ -25,6 +25,7 @@ from .method import M, Method
 from .prompts import Completer, Prompt, completer_name
 from .rate_limits import RateLimits
 from .resources import Resource, is_template
+from .strict_json import has_lazy_text, is_lazy
 from .tool import marks
 
 EXTENSION = "jsonrpc_mcp"
@@ -54,17 +55,19 @@ class Listing(Generic[M]):
     """The methods that one set of permissions makes visible, in the order of registration.
 
     :param callable: All of them; those that are listed are in ``methods``.
+    :param is_lazy: Their texts depend on the locale of the request.
     """
 
-    def __init__(self, callable: tuple[M, ...]) -> None:
+    def __init__(self, callable: tuple[M, ...], *, is_lazy: bool) -> None:
         self.callable = callable
         self.methods = tuple(method for method in callable if method.listed)
+        self.is_lazy = is_lazy
         self._pages: dict[tuple[str, int, int], Page] = {}
         self._document: bytes | None = None
 
     def document(self, make: Callable[[tuple[M, ...]], bytes]) -> bytes:
         """Return the description of all callable methods from the cache, or from ``make(callable)``."""
-        if self._document is None:
+        if self._document is None or self.is_lazy:
             self._document = make(self.callable)
         return self._document
 
@@ -78,8 +81,8 @@ class Listing(Generic[M]):
         if page is None:
             end = offset + size
             page = make(self.methods[offset:end], encode_cursor(end) if end < len(self.methods) else None)
-            # Cache no other offsets: a client could invent as many as it likes.
-            if offset % size == 0 and offset < len(self.methods):
+            # Cache no other offsets: a client could invent as many as it likes. Lazy texts depend on the request.
+            if offset % size == 0 and offset < len(self.methods) and not self.is_lazy:
                 self._pages[key] = page
         return page
 
@@ -110,6 +113,7 @@ class Collection(Generic[M]):
         self._methods: dict[str, M] = {}
         self._versions = itertools.count(1)
         self._version = 0
+        self.is_lazy = False
         self._lock = threading.Lock()
         self._snapshot: _Snapshot[M] = _Snapshot((-1, 0), frozenset())
 
@@ -135,6 +139,7 @@ class Collection(Generic[M]):
             )
         self.check(method)
         self._methods[method.name] = method
+        self.is_lazy = self.is_lazy or has_lazy_text(method.descriptor)
         self._version = next(self._versions)
 
     def remove(self, name: str) -> M:
@@ -178,7 +183,7 @@ class Collection(Generic[M]):
         permissions = caller.permissions & snapshot.permissions
         listing = snapshot.listings.get(permissions)
         if listing is None:
-            listing = Listing(tuple(method for method in self if method.access <= permissions))
+            listing = Listing(tuple(method for method in self if method.access <= permissions), is_lazy=self.is_lazy)
             with self._lock:
                 if len(snapshot.listings) >= MAX_LISTINGS:
                     del snapshot.listings[next(iter(snapshot.listings))]
@@ -211,7 +216,7 @@ class Methods(Collection[Method]):
                 f"{name_of(method.func)}: a tool cannot be called {method.name!r}, because /mcp/tools/{method.name}"
                 " is a path of its own; give the method another name"
             )
-        if tool.confirm is not None:
+        if tool.confirm is not None and not is_lazy(tool.confirm):
             with naming(method.func):
                 check_placeholders(tool.confirm, method.params.schema["properties"])
         taken = self._aliases().get(alias_of(method.name), method.name) if self.has_aliases else method.name

@@ -80,7 +80,8 @@ def write(value: Any) -> bytes:
 def to_plain(value: Any, depth: int = MAX_RESULT_DEPTH) -> Any:
     """Convert what a method returned to plain JSON values.
 
-    Dates and times become ISO 8601 strings, UUIDs and decimals strings, enums their value, dataclasses objects.
+    Dates and times become ISO 8601 strings, UUIDs and decimals strings, enums their value, dataclasses objects. The
+    JSON provider of the app is asked about other types. A lazy text is translated, if there is an app context.
 
     :raises TypeError: for types without a JSON form.
     :raises ValueError: for NaN, infinity, lone surrogates, numbers with too many digits, and values nested too deeply.
@@ -113,6 +114,19 @@ def to_plain(value: Any, depth: int = MAX_RESULT_DEPTH) -> Any:
     return _scalar_or_record(value, depth)
 
 
+def is_lazy(text: Any) -> bool:
+    """Whether a text is translated only when it is shown, such as one of Flask-Babel's ``lazy_gettext``."""
+    # By the class: looking at the object itself could translate it, which needs a request.
+    return not isinstance(text, str) and hasattr(type(text), "__html__")
+
+
+def has_lazy_text(value: Any) -> bool:
+    """Whether there is a lazy text somewhere in a value."""
+    if isinstance(value, dict):
+        return any(map(has_lazy_text, value.values()))
+    return any(map(has_lazy_text, value)) if isinstance(value, list) else is_lazy(value)
+
+
 def _member_name(key: Any) -> str:
     if not isinstance(key, str):
         raise TypeError(f"a member name in JSON must be a string, not {type(key).__name__}")
@@ -137,7 +151,18 @@ def _scalar_or_record(value: Any, depth: int) -> Any:
         return _decimal(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: to_plain(getattr(value, field.name), depth - 1) for field in dataclasses.fields(value)}
-    raise TypeError(f"{type(value).__name__} has no form in JSON")
+    return _left_to_the_app(value, depth)
+
+
+def _left_to_the_app(value: Any, depth: int) -> Any:
+    from flask import current_app, has_app_context  # only here, because JSON itself needs no Flask
+
+    if is_lazy(value):
+        return to_plain(str(value)) if has_app_context() else value
+    if not has_app_context():
+        raise TypeError(f"{type(value).__name__} has no form in JSON")
+    # The app's own JSON provider may know the type. It raises TypeError if not.
+    return read(current_app.json.dumps(value), max_depth=depth)
 
 
 def _decimal(value: Decimal) -> str:
@@ -175,4 +200,14 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_float=_finite, parse_constant=_refuse_constant)
-_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _shown(value: Any) -> str:
+    """Translate a lazy text. Outside of an app context only its place counts."""
+    if not is_lazy(value):
+        raise TypeError(f"{type(value).__name__} has no form in JSON")
+    shown = to_plain(value)
+    return shown if isinstance(shown, str) else ""
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_shown)

@@ -25,10 +25,12 @@ def list_tools(request: Request, registry: Registry, caller: Caller) -> Response
     registry.auth.require_discovery(caller)
     query = load("list", _first_values(request))
     offset = decode_cursor(query["cursor"]) if "cursor" in query else 0
-    page = registry.methods.listing_for(caller).page(
-        FACE, offset, current_app.config["JSONRPC_MCP_PAGE_SIZE"], _make_page
-    )
-    return page_response(request, page, registry, caller, current_app.config["JSONRPC_MCP_LIST_MAX_AGE"])
+    listing = registry.methods.listing_for(caller)
+    page = listing.page(FACE, offset, current_app.config["JSONRPC_MCP_PAGE_SIZE"], _make_page)
+    response = page_response(request, page, registry, caller, current_app.config["JSONRPC_MCP_LIST_MAX_AGE"])
+    if listing.is_lazy:
+        response.vary.add("Accept-Language")
+    return response
 
 
 def describe_tool(request: Request, registry: Registry, caller: Caller) -> Response:
@@ -40,9 +42,11 @@ def describe_tool(request: Request, registry: Registry, caller: Caller) -> Respo
     if tool.access:
         # A caller sees a tool only with all of these permissions, so this reveals nothing.
         document["access"] = sorted(tool.access)
-    return page_response(
-        request, make_page(write(document)), registry, caller, current_app.config["JSONRPC_MCP_LIST_MAX_AGE"]
-    )
+    page = make_page(write(document))
+    response = page_response(request, page, registry, caller, current_app.config["JSONRPC_MCP_LIST_MAX_AGE"])
+    if registry.methods.is_lazy:
+        response.vary.add("Accept-Language")
+    return response
 
 
 def invoke_tool(request: Request, registry: Registry, caller: Caller) -> Response:

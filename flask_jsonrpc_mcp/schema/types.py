@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from ..errors import InvalidParams, Problem
-from ..strict_json import to_plain
+from ..strict_json import is_lazy, to_plain
 from . import formats
 from .problems import pointer
 from .shape import Shape, check_schema
@@ -199,7 +199,7 @@ class HintConverter:
     def _annotated(self, hint: Any, notes: Sequence[Any]) -> Converted:
         schema, load = self.convert(hint)
         for note in notes:
-            if isinstance(note, str):
+            if isinstance(note, str) or is_lazy(note):
                 schema = {**schema, "description": note}
             elif isinstance(note, dict):
                 keywords = to_plain(note)

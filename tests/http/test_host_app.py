@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import datetime
 import warnings
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import pytest
-from flask import Flask, abort
+from babel.messages.catalog import Catalog
+from babel.messages.mofile import write_mo
+from flask import Flask, abort, request
+from flask.json.provider import DefaultJSONProvider
+from flask_babel import Babel
+from flask_babel import lazy_gettext as _
 from flask_limiter import Limiter
 from flask_wtf import CSRFProtect
 
-from flask_jsonrpc_mcp import McpBlueprint
+from flask_jsonrpc_mcp import McpBlueprint, RpcError
 from flask_jsonrpc_mcp.testing import McpTestClient
 from tests.conftest import Site, asking, make_auth
 from tests.support import faces
@@ -244,3 +251,116 @@ def test_a_call_of_an_older_client_works_beside_all_of_them() -> None:
     Limiter(lambda: "everyone", app=app, default_limits=["100/hour"], storage_uri="memory://")
     assert McpTestClient(app, version="2025-06-18").call("greet").value == "hello"
     assert Site(McpBlueprint(), app=app).rpc_post([asking("greet"), asking("greet", id=2)]).status_code == 200
+
+
+# Texts in several languages
+
+
+@pytest.fixture
+def translated(tmp_path: Path) -> Flask:
+    """An app with Flask-Babel and a German catalogue; the locale is that of the request."""
+    german = Catalog("de")
+    for english, text in {
+        "Greet": "Grüße",
+        "Say hello": "Sagt Hallo",
+        "Whom": "Wen",
+        "Hello": "Hallo",
+        "No such person": "Niemand heißt so",
+        "Really?": "Wirklich?",
+    }.items():
+        german.add(english, text)
+    folder = tmp_path / "de" / "LC_MESSAGES"
+    folder.mkdir(parents=True)
+    with (folder / "messages.mo").open("wb") as file:
+        write_mo(file, german)
+
+    rpc = McpBlueprint()
+
+    @rpc.tool(title=_("Greet"), description=_("Say hello"))
+    def greet(name: Annotated[str, _("Whom")]) -> dict[str, Any]:
+        if name == "missing":
+            raise RpcError(_("No such person"))
+        return {"text": _("Hello"), "all": [_("Hello")]}
+
+    @rpc.tool(confirm=_("Really?"))
+    def delete() -> Any:
+        return _("Hello")
+
+    @rpc.prompt(title=_("Greet"), description=_("Say hello"))
+    def welcome(name: Annotated[str, _("Whom")]) -> Any:
+        return _("Hello")
+
+    app = make_app(rpc)
+    app.config["BABEL_TRANSLATION_DIRECTORIES"] = str(tmp_path)
+    Babel(app, locale_selector=lambda: request.accept_languages.best_match(["en", "de"]))
+    return app
+
+
+def in_language(app: Flask, language: str) -> McpTestClient:
+    return McpTestClient(app, headers={"Accept-Language": language})
+
+
+def test_lazy_texts_are_shown_in_the_language_of_the_request(translated: Flask) -> None:
+    for language, title, description, whom in (
+        ("de", "Grüße", "Sagt Hallo", "Wen"),
+        ("en", "Greet", "Say hello", "Whom"),
+    ):
+        client = in_language(translated, language)
+        for tool in (client.list_tools()[0], client.over("rest").list_tools()[0], client.describe("greet")):
+            assert (tool["title"], tool["description"]) == (title, description)
+            assert tool["inputSchema"]["properties"]["name"]["description"] == whom
+        [prompt] = client.list_prompts()
+        assert prompt == {
+            "name": "welcome",
+            "title": title,
+            "description": description,
+            "arguments": [{"name": "name", "description": whom, "required": True}],
+        }
+
+
+def test_lazy_texts_are_results_errors_messages_and_questions(translated: Flask) -> None:
+    client = in_language(translated, "de")
+    for face in ("mcp", "rest", "jsonrpc"):
+        assert client.over(face).call("greet", {"name": "Ada"}).value == {"text": "Hallo", "all": ["Hallo"]}
+        assert "Niemand heißt so" in client.over(face).call("greet", {"name": "missing"}).error.message
+    assert client.get_prompt("welcome", {"name": "Ada"}).text == "Hallo"
+    deleted = client.call("delete", answers={"confirm": {}})
+    assert deleted.value == "Hallo"
+    assert "Wirklich?" in str(deleted.questions)
+
+
+def test_lists_with_lazy_texts_vary_by_language(translated: Flask) -> None:
+    http = translated.test_client()
+    for path in ("/mcp/tools/list", "/mcp/tools/describe?name=greet"):
+        german = http.get(path, headers={"Accept-Language": "de"})
+        english = http.get(path, headers={"Accept-Language": "en"})
+        assert "Accept-Language" in german.vary
+        assert german.get_etag() != english.get_etag()
+    plain = make_app(make_rpc()).test_client().get("/mcp/tools/list")
+    assert "Accept-Language" not in plain.vary
+
+
+# The app's own JSON
+
+
+class Money:
+    def __init__(self, cents: int) -> None:
+        self.cents = cents
+
+
+class ShopJson(DefaultJSONProvider):
+    @staticmethod
+    def default(value: Any) -> Any:
+        return {"cents": value.cents} if isinstance(value, Money) else DefaultJSONProvider.default(value)
+
+
+@pytest.mark.parametrize("face", ["rest", "jsonrpc", "mcp"])
+def test_what_we_cannot_serialise_is_left_to_the_json_provider_of_the_app(face: str) -> None:
+    rpc = McpBlueprint()
+    rpc.tool("price")(lambda: {"prices": [Money(5), Money(7)], "day": datetime.date(2026, 1, 2)})
+    rpc.tool("unknown")(lambda: object())
+    app = make_app(rpc)
+    app.json = ShopJson(app)
+    client = McpTestClient(app, face)
+    assert client.call("price").value == {"prices": [{"cents": 5}, {"cents": 7}], "day": "2026-01-02"}
+    assert "Internal error" in client.call("unknown").error.message
