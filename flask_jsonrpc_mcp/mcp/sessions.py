@@ -80,7 +80,7 @@ def read_id(token: str, context: RequestContext) -> Session:
     try:
         session, owner, issued = _load(token, signer(context.app, _SALT))
         check_age(issued, context.setting("SESSION_MAX_AGE"))
-    except BadData as error:
+    except (BadData, TypeError, ValueError) as error:  # the last two: of a release with other contents
         raise SessionNotFound() from error
     if owner != (context.caller.principal, context.mount):
         raise SessionNotFound()

@@ -91,6 +91,26 @@ def test_nobody_can_say_yes_before_they_were_asked(site: Site, deleted: list[Any
     assert deleted == []
 
 
+def test_a_yes_that_came_before_the_question_stays_without_effect(site: Site, deleted: list[Any]) -> None:
+    """Answers of earlier rounds are part of the state; that signs them, and not that they were asked for."""
+    client = ModernClient(site.client, capabilities=EVERYTHING)
+    params = {"name": "delete", "arguments": {"id": 7}, "inputResponses": {"confirm": accept()}}
+    for _ in range(3):
+        needed = result(client.post("tools/call", params))
+        assert needed["resultType"] == "input_required"
+        params = {"name": "delete", "arguments": {"id": 7}, "requestState": needed["requestState"]}
+    assert deleted == []
+
+
+@pytest.mark.parametrize("version", LEGACY)
+def test_a_yes_in_the_request_of_an_older_client_is_not_looked_at(site: Site, version: str, deleted: list[Any]) -> None:
+    state = questions_of(ModernClient(site.client, capabilities=EVERYTHING), "delete", {"id": 7})["requestState"]
+    params = {"name": "delete", "arguments": {"id": 7}, "inputResponses": {"confirm": accept()}, "requestState": state}
+    client = person(site, version, DECLINE)
+    assert outcome(client.post("tools/call", params)).startswith("Not done")
+    assert deleted == []
+
+
 def test_a_yes_to_another_question_is_none(site: Site, deleted: list[Any]) -> None:
     """A tool that is confirmed asks again when what it asks has changed meanwhile."""
     client = ModernClient(site.client, capabilities=EVERYTHING)

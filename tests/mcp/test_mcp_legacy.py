@@ -14,6 +14,7 @@ from flask_jsonrpc_mcp import (
     McpBlueprint,
 )
 from flask_jsonrpc_mcp.mcp.protocol import LEGACY, MODERN, VERSIONS
+from flask_jsonrpc_mcp.mcp.sessions import signer
 from tests.conftest import Site, asking, basic, make_auth
 from tests.support.mcp_messages import (
     LegacyClient,
@@ -83,6 +84,11 @@ def test_an_expired_session_is_not_found(shop: Site, monkeypatch: pytest.MonkeyP
     client.initialize()
     assert client.send(asking("ping")).status_code == 200
     monkeypatch.setattr("itsdangerous.timed.time.time", lambda: 4_000_000_000)
+    assert client.send(asking("ping")).status_code == 404
+
+
+def test_a_session_of_another_release_is_not_found(shop: Site) -> None:
+    client = LegacyClient(shop.client, session=signer(shop.app, "flask-jsonrpc-mcp.session").dumps(["2025-11-25"]))
     assert client.send(asking("ping")).status_code == 404
 
 
