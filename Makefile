@@ -4,7 +4,8 @@
 PYTHON ?= python3
 HOST ?= 127.0.0.1
 PORT ?= 8000
-SITE_ENV ?= development
+# Where others can reach the sample site, its demo users cannot sign in.
+SITE_ENV ?= $(if $(filter localhost 127.0.0.1 ::1,$(HOST)),development,production)
 FUZZ_EXAMPLES ?= 20000
 FUZZ_SEED ?= $(shell date +%s)
 SOAK_CALLS ?= 100000

@@ -55,6 +55,9 @@ def _welcome(host: str, port: int) -> str:
     # Listening everywhere, we are at home on localhost too; "0.0.0.0" is no name to call a host by.
     name = "localhost" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host  # noqa: S104
     url = f"http://{name}:{port}"
+    # Elsewhere the demo users cannot sign in.
+    sign_in = "-u admin:admin " if os.environ.get("SITE_ENV") == "development" else ""
+    method, arguments = ("create", '"title": "Hello"') if sign_in else ("get", '"id": 1')
     return f"""
     The sample site is at {url}
     AI clients connect to {url}/mcp
@@ -66,6 +69,6 @@ def _welcome(host: str, port: int) -> str:
 
       curl '{url}/mcp/tools/describe?name=articles.get'
 
-      curl -u admin:admin -H 'Content-Type: application/json' '{url}/mcp/tools/invoke' \\
-        -d '{{"name": "articles.create", "arguments": {{"title": "Hello", "body": "From curl."}}}}'
+      curl {sign_in}-H 'Content-Type: application/json' '{url}/mcp/tools/invoke' \\
+        -d '{{"name": "articles.{method}", "arguments": {{{arguments}}}}}'
 """

@@ -39,11 +39,10 @@ def verify_password(username: str, password: str) -> User | None:
     # Someone unknown costs the same work as a wrong password, so the time of an answer tells nobody who has an account.
     stranger = _hash_of_nobodys_password()
     user = _find_user(User.username == username)
-    if not check_password(stranger if user is None else user.password_hash, password):
+    if not check_password(stranger if user is None else user.password_hash, password) or user is None:
         return None
-    if user is not None and is_demo_password(username, password):
-        _warn_about_demo_user(username, "password")
-    return user
+    # By the name in the database, which may find a user by other spellings.
+    return _unless_demo(user, is_demo=is_demo_password(user.username, password))
 
 
 @tokens.verify_token
@@ -53,9 +52,7 @@ def verify_token(token: str) -> User | None:
     # Databases compare loosely (case, collation) and in no constant time; the last word is ours.
     if user is None or not hmac.compare_digest(user.token_digest or "", digest):
         return None
-    if is_demo_token(token):
-        _warn_about_demo_user(user.username, "token")
-    return user
+    return _unless_demo(user, is_demo=is_demo_token(token))
 
 
 @passwords.get_user_roles
@@ -79,14 +76,16 @@ def _hash_of_nobodys_password() -> str:
     return generate_password_hash(secrets.token_urlsafe())
 
 
-def _warn_about_demo_user(username: str, secret: str) -> None:
-    warned: set[tuple[str, str]] = current_app.extensions.setdefault("sample_app_warned", set())
-    # Once in each worker; with every request it would bury the rest of the log.
-    if is_development(current_app) or (username, secret) in warned:
-        return
-    warned.add((username, secret))
-    current_app.logger.warning(
-        "SECURITY: demo user %r signed in with the %s everyone knows; replace it, or set SITE_ENV=development",
-        username,
-        secret,
-    )
+def _unless_demo(user: User, *, is_demo: bool) -> User | None:
+    """Refuse a password or token that everyone can read in the source, unless this site is for trying it."""
+    if not is_demo or is_development(current_app) or current_app.config["ALLOW_DEMO_USERS"] is True:
+        return user
+    warned: set[str] = current_app.extensions.setdefault("sample_app_warned", set())
+    if user.username not in warned:  # once in each worker
+        warned.add(user.username)
+        current_app.logger.warning(
+            "demo user %r was refused outside of development; give it a password and a token of its own,"
+            " or set SITE_ENV=development or FLASK_ALLOW_DEMO_USERS=true",
+            user.username,
+        )
+    return None

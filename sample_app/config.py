@@ -20,6 +20,8 @@ DEFAULTS: dict[str, Any] = {
     "SECRET_KEY": None,
     # Anything but "development" is taken for a site that others can reach, so forgetting to set it is safe.
     "SITE_ENV": "production",
+    # Whether the demo users may sign in outside of development.
+    "ALLOW_DEMO_USERS": False,
     # Clients may listen for changes; each that does holds a thread of gunicorn.
     "JSONRPC_MCP_SUBSCRIPTIONS": True,
     "JSONRPC_MCP_SERVER_NAME": "elm-street-garden",
@@ -32,7 +34,7 @@ DEFAULTS: dict[str, Any] = {
     "JSONRPC_MCP_DOCTOR_IGNORE": [
         "name-dots",  # the clients this site is shown with take dots; others set JSONRPC_MCP_TOOL_NAME_STYLE
         "public-read",  # a public site: reading needs no account, and writing for all is still found
-        "demo-users",  # they are there to be tried; outside of development the log warns about them
+        "demo-users",  # they are there to be tried; outside of development they cannot sign in
         "granian-streams",  # this site runs under gunicorn
     ],
     "JSONRPC_MCP_DEMO_USERS": [demo.username for demo in DEMO_USERS],

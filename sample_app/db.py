@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from flask import Flask, current_app, g
@@ -15,6 +16,8 @@ from sqlalchemy.pool import StaticPool
 from flask_jsonrpc_mcp import RpcError
 
 EXTENSION = "sample_app_engine"
+
+IN_MEMORY = (None, "", ":memory:")
 
 BUSY_TIMEOUT = 15
 """For how many seconds a writer waits for another one; SQLite takes one writer at a time."""
@@ -29,6 +32,8 @@ def init_app(app: Flask) -> None:
     engine = create_engine(url, **_options_for(url))
     if url.get_backend_name() == "sqlite":
         event.listen(engine, "connect", _prepare_sqlite)
+        if url.database not in IN_MEMORY and "uri" not in url.query:
+            event.listen(engine, "do_connect", lambda *ignored: _make_private(Path(str(url.database))))
     app.extensions[EXTENSION] = engine
     app.teardown_appcontext(_close_session)
 
@@ -78,10 +83,21 @@ def _options_for(url: URL) -> dict[str, Any]:
     if url.get_backend_name() != "sqlite":
         # No limit of the pool's own: a worker's threads are limit enough, and none of them should wait for another.
         return {"max_overflow": -1, "pool_pre_ping": True}
-    if url.database in (None, "", ":memory:"):
+    if url.database in IN_MEMORY:
         # One connection for everyone, or each thread would see an empty database of its own.
         return {"poolclass": StaticPool, "connect_args": {"check_same_thread": False}}
     return {"max_overflow": -1, "connect_args": {"timeout": BUSY_TIMEOUT}}
+
+
+def _make_private(database: Path) -> None:
+    """Let only the user of this process read the database. SQLite creates the files beside it with the same mode."""
+    if not database.exists():
+        database.touch(mode=0o600)
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        file = database.with_name(database.name + suffix)
+        with suppress(FileNotFoundError):
+            if file.stat().st_mode & 0o077:
+                file.chmod(0o600)
 
 
 def _prepare_sqlite(connection: Any, record: object) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Column, DateTime, Dialect, ForeignKey, String, Table, Text, TypeDecorator
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship, validates
-from werkzeug.security import check_password_hash, generate_password_hash
+from werkzeug.security import generate_password_hash
 
 
 class Base(DeclarativeBase):
@@ -92,9 +92,6 @@ class User(Base):
 
     def set_password(self, password: str) -> None:
         self.password_hash = generate_password_hash(password)
-
-    def has_password(self, password: str) -> bool:
-        return check_password_hash(self.password_hash, password)
 
 
 class ContentType(Base):

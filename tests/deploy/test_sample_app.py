@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import os
+import re
+import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -12,17 +16,17 @@ from typing import Any
 import jsonrpclib
 import pytest
 from flask import Flask
-from sqlalchemy import update
+from sqlalchemy import select, update
 from werkzeug.security import check_password_hash
 
 from sample_app import create_app
 from sample_app.db import current_engine, transaction
-from sample_app.models import Article
+from sample_app.models import Article, User, digest_of
 from sample_app.rpc import rpc
 from sample_app.seed import seed, warn_about_demo_users
 from tests.conftest import Site, asking, basic
 from tests.http.test_openrpc import check
-from tests.support.servers import Server, gunicorn
+from tests.support.servers import ROOT, Server, gunicorn
 
 PUBLIC = {
     "articles.list",
@@ -176,13 +180,65 @@ def test_a_site_is_seeded_once(app: Flask) -> None:
     assert seed(app) is False
 
 
-def test_demo_users_are_warned_of_outside_development(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+TOKEN = {"Authorization": "Bearer demo-admin-token"}
+
+
+@pytest.mark.parametrize("headers", [ADMIN, TOKEN], ids=["password", "token"])
+def test_demo_users_cannot_sign_in_outside_development(
+    headers: dict[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with new_site(tmp_path) as app:
+        for _ in range(2):
+            assert app.test_client().get("/mcp/tools/list", headers=headers).status_code == 401
+    [warning] = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert warning.startswith("demo user 'admin' was refused")
+    assert "FLASK_ALLOW_DEMO_USERS=true" in warning
+
+
+@pytest.mark.parametrize(("allowed", "status"), [(True, 200), (False, 401), ("no", 401), ("false", 401)])
+def test_a_setting_lets_demo_users_in(allowed: Any, status: int, tmp_path: Path, caplog: Any) -> None:
+    with new_site(tmp_path, ALLOW_DEMO_USERS=allowed) as app:
         warn_about_demo_users(app)
-        app.test_client().get("/mcp/tools/list", headers=ADMIN)
-    warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert len(warnings) == 3
-    assert all(text.startswith("SECURITY: demo user") for text in warnings)
+        warned = "SECURITY: ALLOW_DEMO_USERS is set" in caplog.text
+        for headers in (ADMIN, TOKEN):
+            assert app.test_client().get("/mcp/tools/list", headers=headers).status_code == status
+    assert warned is (status == 200)
+
+
+def test_a_demo_user_with_secrets_of_its_own_can_sign_in(tmp_path: Path) -> None:
+    with new_site(tmp_path) as app:
+        with app.app_context(), transaction() as session:
+            user = session.scalars(select(User).where(User.username == "admin")).one()
+            user.set_password("correct horse")
+            user.token_digest = digest_of("a-long-random-token")
+        for headers in (basic("admin", "correct horse"), {"Authorization": "Bearer a-long-random-token"}):
+            assert app.test_client().get("/mcp/tools/list", headers=headers).status_code == 200
+        assert app.test_client().get("/mcp/tools/list", headers=ADMIN).status_code == 401
+
+
+def modes_in(folder: Path) -> dict[str, str]:
+    return {file.name: oct(file.stat().st_mode & 0o777) for file in folder.iterdir()}
+
+
+@pytest.fixture
+def open_umask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("open_umask")
+def test_the_database_is_for_its_user_alone(tmp_path: Path) -> None:
+    private = dict.fromkeys(["site.sqlite3", "site.sqlite3-shm", "site.sqlite3-wal"], "0o600")
+    with new_site(tmp_path, TESTING=True) as app:
+        assert modes_in(tmp_path) == private
+        for file in tmp_path.iterdir():
+            file.chmod(0o666)
+        again = create_app({"DATABASE_URL": app.config["DATABASE_URL"], "SECRET_KEY": "key", "TESTING": True})
+        assert Site(rpc, again).invoke("articles.create", {"title": "Hello"}, headers=ADMIN).status_code == 200
+        assert modes_in(tmp_path) == private
+        with again.app_context():
+            current_engine().dispose()
 
 
 @pytest.fixture(scope="module")
@@ -249,6 +305,22 @@ def test_gunicorn_says_where_the_site_is_and_what_to_try(server: Server) -> None
     log = server.log.read_text()
     assert f"The sample site is at {server.url}" in log
     assert log.count("curl ") == 3
+
+
+def test_in_production_gunicorn_shows_nothing_that_would_be_refused(tmp_path: Path) -> None:
+    env = {"DATABASE_URL": f"sqlite:///{tmp_path / 'site.sqlite3'}", "SECRET_KEY": "key", "SITE_ENV": "production"}
+    with gunicorn("wsgi:app", tmp_path, "--config", "gunicorn.conf.py", env=env) as running:
+        assert running.request("/mcp/tools/list", headers=ADMIN).status == 401
+        [shown] = re.findall(r"curl -H .*\n.*", running.log.read_text())
+        shown = subprocess.run(["bash", "-ec", shown], capture_output=True, text=True, check=True).stdout
+    assert json.loads(shown)["result"]["id"] == 1
+    assert modes_in(tmp_path)["site.sqlite3"] == "0o600"
+
+
+@pytest.mark.parametrize(("options", "env"), [([], "development"), (["HOST=0.0.0.0"], "production")])
+def test_make_serve_is_development_only_on_this_machine(options: list[str], env: str) -> None:
+    ran = subprocess.run(["make", "-n", "serve", *options], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert f"SITE_ENV='{env}'" in ran.stdout
 
 
 def test_workers_write_at_the_same_time(server: Server) -> None:

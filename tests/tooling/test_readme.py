@@ -115,7 +115,8 @@ def test_the_tests_of_the_sample_site_pass_and_test_something(
 
         @pytest.fixture
         def app(tmp_path):
-            app = create_app({"DATABASE_URL": f"sqlite:///{tmp_path}/site.sqlite3", "SECRET_KEY": "key"})
+            database = f"sqlite:///{tmp_path}/site.sqlite3"
+            app = create_app({"DATABASE_URL": database, "SECRET_KEY": "key", "TESTING": True})
             seed(app)
             yield app
             with app.app_context():
