@@ -159,8 +159,8 @@ from io import BytesIO
 
 @contextmanager
 def open_request():
-    with app.app_context(), session(None, None, None, anyone=True) as current:
-        yield app, current.registry, current.caller
+    with app.app_context(), session(None, None, None, anyone=True) as (registry, caller):
+        yield app, registry, caller
 
 server, client = AppServer(open_request), Client(BytesIO(), lambda: None)
 message = RpcRequest("tools/call", {"name": "tool-0", "arguments": {"a": 1, "b": 2}}, 1)

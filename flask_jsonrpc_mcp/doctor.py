@@ -1,13 +1,12 @@
-"""Find what will break before a client does: checks of tools, settings and the app, in three tables.
+"""Find mistakes before a client does: in the tools, in the blueprints and in the settings of an app.
 
-``flask mcp doctor`` prints the findings. `examine` returns them, for tests and scripts. A check is a function that
-yields one text for each problem it sees, and a row in a table with its slug, its severity and the fix.
+``flask mcp doctor`` prints the findings. `examine` returns them, for tests and scripts.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from typing import Any
@@ -16,11 +15,12 @@ from flask import Flask
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from .config import GET_ALL, PREFIX
+from .lookup import registries_of
 from .mcp.protocol import MODERN
 from .mcp.versions import describe_tool
 from .method import Method
 from .origins import host_name, is_loopback
-from .registry import EXTENSION, Registry
+from .registry import Registry
 from .schema.walk import walk
 from .strict_json import write
 
@@ -32,6 +32,32 @@ WARNING = "warning"
 """Something breaks with some clients or in some deployments."""
 INFO = "info"
 """Something works, but not as one would expect."""
+SEVERITIES = (ERROR, WARNING, INFO)
+
+CHECKS = {
+    "name-dots": (WARNING, f"set {PREFIX}TOOL_NAME_STYLE = 'no-dots', or choose a name without dots"),
+    "name-long": (ERROR, "give the method a shorter name"),
+    "no-description": (WARNING, "write a docstring, or pass description="),
+    "schema-ref": (WARNING, "avoid types that contain themselves"),
+    "schema-huge": (WARNING, "take fewer arguments, shorten texts, or split the tool"),
+    "schema-not-plain": (ERROR, "move the alternatives into a property, or make a tool of each"),
+    "schema-pattern": (WARNING, "add maxLength next to the pattern"),
+    "read-only-destructive": (ERROR, "remove the hint that is wrong"),
+    "read-only-name": (WARNING, "remove readOnlyHint, or rename the method"),
+    "public-write": (ERROR, "list the permissions that callers need in access=[...]"),
+    "public-read": (
+        WARNING,
+        "list the permissions that callers need in access=[...], or ignore this if everyone may call it",
+    ),
+    "many-tools": (WARNING, f"raise {PREFIX}PAGE_SIZE, or register fewer tools"),
+    "get-writes": (ERROR, f"set {PREFIX}GET_METHODS = 'read-only'"),
+    "granian-streams": (INFO, "use another WSGI server if clients need the events at once"),
+    "demo-users": (WARNING, f"remove these users, then set {PREFIX}DEMO_USERS = []"),
+    "no-secret-key": (WARNING, "set SECRET_KEY, the same in every process"),
+    "no-proxy-fix": (WARNING, "wrap the app: app.wsgi_app = ProxyFix(app.wsgi_app, ...)"),
+    "no-host-names": (INFO, f"set {PREFIX}ALLOWED_HOSTS, such as ['site.example']"),
+}
+"""The severity and the fix of each check, by its slug."""
 
 MAX_NAME_LENGTH = 64
 """The longest tool name that all model APIs accept."""
@@ -52,10 +78,13 @@ _WORD = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])")
 _ESCAPE_OR_CLASS = re.compile(r"\\.|\[(?:\\.|[^\]])*\]")
 _UNBOUNDED_REPEAT = re.compile(r"[*+]|\{\d*,\}")
 
+Problem = tuple[str, str]
+"""The slug of a check, and why it matters."""
+
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that will break.
+    """One mistake.
 
     :param slug: The id of the check, which stays the same; see ``JSONRPC_MCP_DOCTOR_IGNORE``.
     :param severity: ``error``, ``warning`` or ``info``.
@@ -81,36 +110,8 @@ class Finding:
         return f"{self.slug}{about}: {self.why}; {self.fix}"
 
 
-@dataclass(frozen=True)
-class Check:
-    """A row of a table: ``look`` yields why, once for each problem, given a `Tool`, a `Place` or the app."""
-
-    slug: str
-    severity: str
-    look: Callable[[Any], Iterator[str]]
-    fix: str
-
-
-@dataclass(frozen=True)
-class Place:
-    """A blueprint on an app."""
-
-    app: Flask
-    name: str
-    registry: Registry
-
-
-@dataclass(frozen=True)
-class Tool:
-    """A tool, and its ``described`` form as the newest clients get it."""
-
-    place: Place
-    method: Method
-    described: dict[str, Any]
-
-
 def examine(app: Flask, *, ignore: Iterable[str] | None = None, tools_only: bool = False) -> list[Finding]:
-    """Find what will break before a client does.
+    """Find mistakes in an app before a client does.
 
     :param ignore: Checks to leave out: slugs such as ``"name-dots"``, or ``"name-dots:articles.get"`` for one tool.
         By default the setting ``JSONRPC_MCP_DOCTOR_IGNORE``.
@@ -118,123 +119,86 @@ def examine(app: Flask, *, ignore: Iterable[str] | None = None, tools_only: bool
     :raises ValueError: if a slug does not exist.
     :raises LookupError: if the app has no `McpBlueprint`.
     """
-    blueprints: dict[str, Registry] = app.extensions.get(EXTENSION, {})
-    if not blueprints:
-        raise LookupError("the app has no McpBlueprint; register one with app.register_blueprint(rpc)")
+    registries = registries_of(app)
     ignored = frozenset(app.config[PREFIX + "DOCTOR_IGNORE"] if ignore is None else ignore)
-    unknown = sorted(entry for entry in ignored if entry.partition(":")[0] not in SLUGS)
+    unknown = sorted(entry for entry in ignored if entry.partition(":")[0] not in CHECKS)
     if unknown:
-        raise ValueError(f"there is no check {unknown[0]!r} to ignore; the checks are {', '.join(SLUGS)}")
-    places = [Place(app, name, registry) for name, registry in blueprints.items()]
-    findings = [*_examine_tools(places), *([] if tools_only else _examine_app(app, places))]
+        raise ValueError(f"there is no check {unknown[0]!r} to ignore; the checks are {', '.join(CHECKS)}")
+    findings: list[Finding] = []
+
+    def add(problems: Iterable[Problem], *about: str | None) -> None:
+        for slug, why in problems:
+            findings.append(Finding(slug, CHECKS[slug][0], why, CHECKS[slug][1], *about))
+
+    for name, registry in registries.items():
+        for method in registry.methods:
+            if method.listed:
+                add(_check_tool(method, registry, app), method.name, name)
+    if not tools_only:
+        for name, registry in registries.items():
+            add(_check_blueprint(registry, app), None, name)
+        add(_check_app(app))
     return [found for found in findings if not ignored & {found.slug, f"{found.slug}:{found.tool}"}]
 
 
-def _examine_tools(places: list[Place]) -> Iterator[Finding]:
-    tools = [_describe(place, method) for place in places for method in place.registry.methods if method.listed]
-    for check in TOOL_CHECKS:
-        for tool in tools:
-            for why in check.look(tool):
-                yield Finding(check.slug, check.severity, why, check.fix, tool.method.name, tool.place.name)
+def by_problem(findings: Iterable[Finding]) -> list[list[Finding]]:
+    """Group the findings that differ only in what they are about, errors first."""
+    rank = {slug: (SEVERITIES.index(severity), number) for number, (slug, (severity, _)) in enumerate(CHECKS.items())}
+    groups: dict[tuple[str, str], list[Finding]] = {}
+    for found in sorted(findings, key=lambda found: rank[found.slug]):
+        groups.setdefault((found.slug, found.why), []).append(found)
+    return list(groups.values())
 
 
-def _examine_app(app: Flask, places: list[Place]) -> Iterator[Finding]:
-    for check in BLUEPRINT_CHECKS:
-        for place in places:
-            for why in check.look(place):
-                yield Finding(check.slug, check.severity, why, check.fix, blueprint=place.name)
-    for check in APP_CHECKS:
-        for why in check.look(app):
-            yield Finding(check.slug, check.severity, why, check.fix)
-
-
-def _describe(place: Place, method: Method) -> Tool:
-    return Tool(place, method, describe_tool(method.descriptor, MODERN, place.app.config[PREFIX + "TOOL_NAME_STYLE"]))
-
-
-# Checks of a tool.
-
-
-def dots_in_name(tool: Tool) -> Iterator[str]:
-    if "." in tool.described["name"]:
-        yield "some clients and model APIs accept only letters, digits, '_' and '-' in the name of a tool"
-
-
-def long_name(tool: Tool) -> Iterator[str]:
-    length = len(tool.method.name)
+def _check_tool(method: Method, registry: Registry, app: Flask) -> Iterator[Problem]:
+    described = describe_tool(method.descriptor, MODERN, app.config[PREFIX + "TOOL_NAME_STYLE"])
+    if "." in described["name"]:
+        yield "name-dots", "some clients and model APIs accept only letters, digits, '_' and '-' in the name of a tool"
+    length = len(method.name)
     if length > MAX_NAME_LENGTH:
-        yield f"the name has {length} characters, and model APIs accept at most {MAX_NAME_LENGTH}"
-
-
-def no_description(tool: Tool) -> Iterator[str]:
-    if tool.method.description == tool.method.name:
-        yield "a model chooses tools by their description, and this one has only its name"
-
-
-def references(tool: Tool) -> Iterator[str]:
-    for role in ("inputSchema", "outputSchema"):
-        schema = _without_definitions(tool.described.get(role, {}))
-        if any("$ref" in part or "$dynamicRef" in part for part in walk(schema)):
-            yield f"its {role} has a $ref that cannot be inlined, and many clients read it as 'anything'"
-
-
-def large(tool: Tool) -> Iterator[str]:
-    size = len(write(tool.described))
+        yield "name-long", f"the name has {length} characters, and model APIs accept at most {MAX_NAME_LENGTH}"
+    if method.description == method.name:
+        yield "no-description", "a model chooses a tool by its description, and without one it has only the name"
+    size = len(write(described))
     if size > MAX_TOOL_BYTES:
-        yield (
-            f"its description and schemas take {size:,} bytes, about {size // 4:,} tokens of every conversation"
-            " that includes it"
-        )
+        tokens = f"about {size // 4:,} tokens of every conversation that includes it"
+        yield "schema-huge", f"its description and schemas take {size:,} bytes, {tokens}"
+    yield from _check_schemas(described)
+
+    destroys = described.get("annotations", {}).get("destructiveHint") is True
+    words = [word for word in map(str.lower, _WORD.findall(method.name)) if WRITING_WORD.fullmatch(word)]
+    reads = "has readOnlyHint, so GET runs it and clients do not ask the user first"
+    if method.read_only and destroys:
+        yield "read-only-destructive", f"it has destructiveHint, and it {reads}"
+    if method.read_only and words:
+        yield "read-only-name", f"its name says {words[0]!r}, and it {reads}"
+
+    if registry.auth.auths and not registry.auth.required and not method.access:
+        public = "anyone can call it without signing in"
+        if method.read_only:
+            yield "public-read", public
+        else:
+            yield "public-write", f"{public}, and it may change something, because it has no readOnlyHint"
 
 
-def not_plain(tool: Tool) -> Iterator[str]:
-    found = [keyword for keyword in NOT_PLAIN if keyword in tool.described["inputSchema"]]
-    if found:
-        yield f"its inputSchema has {' and '.join(found)} at the top level, where model APIs accept only a plain object"
-
-
-def unbounded_pattern(tool: Tool) -> Iterator[str]:
-    rest = _without_definitions(tool.described["inputSchema"])
-    arguments = {f"argument {name!r}": schema for name, schema in rest.pop("properties", {}).items()}
-    for name, schema in {**arguments, "inputSchema": rest}.items():
-        parts = walk(schema) if isinstance(schema, dict) else ()
+def _check_schemas(described: dict[str, Any]) -> Iterator[Problem]:
+    for role in ("inputSchema", "outputSchema"):
+        if any("$ref" in part or "$dynamicRef" in part for part in walk(_without_definitions(described.get(role, {})))):
+            yield "schema-ref", f"its {role} has a $ref that cannot be inlined, and many clients read it as 'anything'"
+    schema = _without_definitions(described["inputSchema"])
+    refused = " and ".join(keyword for keyword in NOT_PLAIN if keyword in schema)
+    if refused:
+        yield "schema-not-plain", f"its inputSchema has {refused} at the top level, where model APIs refuse it"
+    arguments = {f"argument {name!r}": argument for name, argument in schema.pop("properties", {}).items()}
+    for name, argument in {**arguments, "inputSchema": schema}.items():
+        parts = walk(argument) if isinstance(argument, dict) else ()
         patterns = [part["pattern"] for part in parts if "pattern" in part and "maxLength" not in part]
         # A pattern such as ^[a-z]{1,8}$ bounds the work by itself.
         if any(_UNBOUNDED_REPEAT.search(_ESCAPE_OR_CLASS.sub("", pattern)) for pattern in patterns):
             yield (
-                f"its {name} has a pattern and no maxLength, so a text of any length, from any caller,"
-                " meets a regular expression that may backtrack"
+                "schema-pattern",
+                f"its {name} has a pattern and no maxLength, and matching a long text may take for ever",
             )
-
-
-def reads_and_destroys(tool: Tool) -> Iterator[str]:
-    if tool.method.read_only and _annotation(tool, "destructiveHint") is True:
-        yield "it has both readOnlyHint and destructiveHint: GET runs it, and clients do not ask before they call it"
-
-
-def reads_by_a_writing_name(tool: Tool) -> Iterator[str]:
-    words = [word for word in map(str.lower, _WORD.findall(tool.method.name)) if WRITING_WORD.fullmatch(word)]
-    if tool.method.read_only and words:
-        yield f"it has readOnlyHint, so GET runs it and clients do not ask first, but its name says {words[0]!r}"
-
-
-def public_read(tool: Tool) -> Iterator[str]:
-    if _is_public(tool) and tool.method.read_only:
-        yield "anyone may call it without signing in"
-
-
-def public_write(tool: Tool) -> Iterator[str]:
-    if _is_public(tool) and not tool.method.read_only:
-        yield "anyone may call it without signing in, and it has no readOnlyHint"
-
-
-def _annotation(tool: Tool, name: str) -> Any:
-    return tool.described.get("annotations", {}).get(name)
-
-
-def _is_public(tool: Tool) -> bool:
-    auth = tool.place.registry.auth
-    return bool(auth.auths) and not auth.required and not tool.method.access
 
 
 def _without_definitions(schema: dict[str, Any]) -> dict[str, Any]:
@@ -242,73 +206,44 @@ def _without_definitions(schema: dict[str, Any]) -> dict[str, Any]:
     return {keyword: value for keyword, value in schema.items() if keyword != "$defs"}
 
 
-# Checks of a blueprint.
-
-
-def more_than_a_page(place: Place) -> Iterator[str]:
-    tools, size = sum(method.listed for method in place.registry.methods), place.app.config[PREFIX + "PAGE_SIZE"]
+def _check_blueprint(registry: Registry, app: Flask) -> Iterator[Problem]:
+    methods, size = list(registry.methods), app.config[PREFIX + "PAGE_SIZE"]
+    tools = sum(method.listed for method in methods)
     if tools > size:
-        yield f"there are {tools} tools, {size} on a page, and many clients read only the first page"
-
-
-def writes_by_get(place: Place) -> Iterator[str]:
-    writing = [method.name for method in place.registry.methods if not method.read_only]
-    if place.app.config[PREFIX + "GET_METHODS"] == GET_ALL and writing:
-        yield f"GET runs every method, so a link that someone follows in a browser can run {_some(writing)}"
-
-
-def streams_with_granian(place: Place) -> Iterator[str]:
-    streaming = [method.name for method in place.registry.methods if method.streams]
+        yield "many-tools", f"there are {tools} tools, {size} on a page, and many clients read only the first page"
+    writing = [method.name for method in methods if not method.read_only]
+    if app.config[PREFIX + "GET_METHODS"] == GET_ALL and writing:
+        yield "get-writes", f"GET runs every method, so a link that is opened in a browser can run {_some(writing)}"
+    streaming = [method.name for method in methods if method.streams]
     if streaming and find_spec("granian") is not None:
-        yield f"granian has no WSGI write callable, so under it the events of {_some(streaming)} arrive with the result"
+        why = f"the events of {_some(streaming)} arrive with the result"
+        yield "granian-streams", f"under granian, which has no WSGI write callable, {why}"
 
 
-def _some(names: list[str], most: int = 3) -> str:
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
-
-
-# Checks of the app.
-
-
-def demo_users(app: Flask) -> Iterator[str]:
-    names = list(app.config[PREFIX + "DEMO_USERS"])
-    if names and not (app.debug or app.testing):
-        yield f"{PREFIX}DEMO_USERS names {_some(names)}, whose credentials anyone can read in the source"
-
-
-def no_secret_key(app: Flask) -> Iterator[str]:
+def _check_app(app: Flask) -> Iterator[Problem]:
+    demo_users = list(app.config[PREFIX + "DEMO_USERS"])
+    if demo_users and not (app.debug or app.testing):
+        why = f"names {_some(demo_users)}, whose credentials anyone can read in the source"
+        yield "demo-users", f"{PREFIX}DEMO_USERS {why}"
     if not app.config["SECRET_KEY"]:
-        yield "session ids cannot be signed: legacy clients get no session, and no tool can ask its client anything"
+        why = "clients from before 2026-07-28 get no session, and tools cannot ask the user anything"
+        yield "no-secret-key", f"nothing can be signed: {why}"
+    public = list(_public_settings(app))
+    has_proxy_fix = any(isinstance(layer, ProxyFix) for layer in _middlewares(app))
+    if public and not has_proxy_fix:
+        why = "behind a proxy, every caller would have the proxy's address, and URLs the wrong scheme and host"
+        yield "no-proxy-fix", f"{public[0]} is set for a public site; {why}"
+    if (public or has_proxy_fix) and not any(app.config[name] for name in HOST_SETTINGS):
+        why = "with ProxyFix every Host is accepted, and without it requests of a proxy get 403"
+        yield "no-host-names", f"no setting names the hosts of this site: {why}"
 
 
-def no_proxy_fix(app: Flask) -> Iterator[str]:
-    signs = list(_signs_of_a_proxy(app))
-    if signs and not _has_proxy_fix(app):
-        yield (
-            f"{signs[0]} is set for a public site; behind a proxy, every caller would have the proxy's address,"
-            " and URLs the wrong scheme and host"
-        )
-
-
-def no_host_names(app: Flask) -> Iterator[str]:
-    is_public = _has_proxy_fix(app) or any(_signs_of_a_proxy(app))
-    if is_public and not any(app.config[name] for name in HOST_SETTINGS):
-        yield (
-            "no setting names the hosts of this site: with ProxyFix every Host is accepted, and without it requests of"
-            " a proxy get 403"
-        )
-
-
-def _has_proxy_fix(app: Flask) -> bool:
-    return any(isinstance(layer, ProxyFix) for layer in _middlewares(app))
-
-
-def _signs_of_a_proxy(app: Flask) -> Iterator[str]:
+def _public_settings(app: Flask) -> Iterator[str]:
+    """Name the settings that only a public site needs."""
     for name in HOST_SETTINGS:
         value = app.config[name]
         hosts: Iterable[str] = [value] if isinstance(value, str) else value or ()
-        if any(not is_loopback(host_name(host.lstrip("."))) for host in hosts):
+        if not all(is_loopback(host_name(host.lstrip("."))) for host in hosts):
             yield name
     if app.config["PREFERRED_URL_SCHEME"] == "https":
         yield "PREFERRED_URL_SCHEME"
@@ -324,35 +259,6 @@ def _middlewares(app: Flask) -> Iterator[Any]:
         layer = next(filter(None, inner), None)
 
 
-TOOL_CHECKS = (
-    Check(
-        "name-dots", WARNING, dots_in_name, f"set {PREFIX}TOOL_NAME_STYLE = 'no-dots', or choose a name without dots"
-    ),
-    Check("name-long", ERROR, long_name, "give the method a shorter name"),
-    Check("no-description", WARNING, no_description, "write a docstring, or pass description="),
-    Check("schema-ref", WARNING, references, "avoid types that contain themselves"),
-    Check("schema-huge", WARNING, large, "take fewer arguments, shorten texts, or split the tool"),
-    Check("schema-not-plain", ERROR, not_plain, "move the alternatives into a property, or make a tool of each"),
-    Check("schema-pattern", WARNING, unbounded_pattern, "add maxLength next to the pattern"),
-    Check("read-only-destructive", ERROR, reads_and_destroys, "remove the hint that is wrong"),
-    Check("read-only-name", WARNING, reads_by_a_writing_name, "remove readOnlyHint, or rename the method"),
-    Check("public-write", ERROR, public_write, "list the permissions that it needs in access=[...]"),
-    Check(
-        "public-read",
-        WARNING,
-        public_read,
-        "list the permissions that it needs in access=[...], or ignore this if everyone may call it",
-    ),
-)
-BLUEPRINT_CHECKS = (
-    Check("many-tools", WARNING, more_than_a_page, f"raise {PREFIX}PAGE_SIZE, or register fewer tools"),
-    Check("get-writes", ERROR, writes_by_get, f"set {PREFIX}GET_METHODS = 'read-only'"),
-    Check("granian-streams", INFO, streams_with_granian, "use another WSGI server if clients need them at once"),
-)
-APP_CHECKS = (
-    Check("demo-users", WARNING, demo_users, f"remove these users, then set {PREFIX}DEMO_USERS = []"),
-    Check("no-secret-key", WARNING, no_secret_key, "set SECRET_KEY, the same in every process"),
-    Check("no-proxy-fix", WARNING, no_proxy_fix, "wrap the app: app.wsgi_app = ProxyFix(app.wsgi_app, ...)"),
-    Check("no-host-names", INFO, no_host_names, f"set {PREFIX}ALLOWED_HOSTS, such as ['site.example']"),
-)
-SLUGS = tuple(check.slug for check in (*TOOL_CHECKS, *BLUEPRINT_CHECKS, *APP_CHECKS))
+def _some(names: list[str], most: int = 3) -> str:
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

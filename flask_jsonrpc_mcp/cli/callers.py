@@ -2,100 +2,92 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import click
-from click.shell_completion import CompletionItem
 from flask import Flask, current_app, g, request
 from flask.cli import ScriptInfo
 from werkzeug.exceptions import HTTPException
 
 from ..auth import LOCAL, Caller
 from ..errors import MethodNotFound
+from ..lookup import find_registry, registries_of, why_not_found
 from ..method import Method
-from ..registry import EXTENSION, Registry
+from ..registry import Registry
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 DEVELOPER = "developer"
 
 
-@dataclass(frozen=True)
-class Session:
-    """A blueprint and a caller, inside a request context."""
+def complete_name(context: click.Context, parameter: click.Parameter, word: str) -> list[str]:
+    """Complete the name of a method in a shell."""
+    chosen = context.params.get("blueprint")
+    registries = [registry for name, registry in _registries(context).items() if chosen in (None, name)]
+    return [method.name for registry in registries for method in registry.methods if method.name.startswith(word)]
 
-    registry: Registry
-    caller: Caller
+
+def _complete_blueprint(context: click.Context, parameter: click.Parameter, word: str) -> list[str]:
+    return [name for name in _registries(context) if name.startswith(word)]
 
 
-def blueprint_option(command: F) -> F:
-    """Add ``--blueprint``."""
-    return click.option(
-        "--blueprint",
-        metavar="NAME",
-        shell_complete=_complete_blueprint,
-        help="The McpBlueprint to use, if the app has several.",
-    )(command)
+def _registries(context: click.Context) -> dict[str, Registry]:
+    try:
+        return registries_of(context.ensure_object(ScriptInfo).load_app())
+    except (Exception, SystemExit):  # a traceback would be printed into the line that is being typed
+        return {}
+
+
+blueprint_option = click.option(
+    "--blueprint",
+    metavar="NAME",
+    shell_complete=_complete_blueprint,
+    help="The McpBlueprint to use, if the app has several.",
+)
+_user_option = click.option("--user", metavar="NAME", help="Act as this user, found by the app's @rpc.user_loader.")
+_permissions_option = click.option(
+    "--as-permissions", metavar="A,B", help="Act with exactly these permissions; '' for none."
+)
 
 
 def caller_options(command: F) -> F:
-    """Add ``--user``, ``--as-permissions`` and ``--blueprint``."""
-    command = click.option("--as-permissions", metavar="A,B", help="Have exactly these permissions; '' for none.")(
-        command
-    )
-    command = click.option("--user", metavar="NAME", help="Act as this user, found by the app's @rpc.user_loader.")(
-        command
-    )
-    return blueprint_option(command)
+    """Add ``--blueprint``, ``--user`` and ``--as-permissions``, the arguments of `session`."""
+    return blueprint_option(_user_option(_permissions_option(command)))
 
 
 @contextmanager
 def session(
     blueprint: str | None, user: str | None, as_permissions: str | None, *, anyone: bool = False
-) -> Iterator[Session]:
+) -> Iterator[tuple[Registry, Caller]]:
     """Push a new app and request context for a caller; teardown functions run on exit.
 
     :param anyone: Without ``user``, be an anonymous caller rather than a developer, who has every permission.
     """
-    name, registry = find_blueprint(current_app, blueprint)
-    context = current_app.test_request_context(
-        mcp_path(current_app, name) or "/", base_url=_base_url(current_app), method="POST"
-    )
+    name, registry = find_blueprint(blueprint)
+    url = mcp_path(current_app, name) or "/"
+    trusted = current_app.config["TRUSTED_HOSTS"]
+    if trusted and not current_app.config["SERVER_NAME"]:
+        url = f"{current_app.config['PREFERRED_URL_SCHEME']}://{trusted[0].lstrip('.')}{url}"
+    context = current_app.test_request_context(url, method="POST")
     # A new app context, because Flask would reuse the one of the command, with its g.
     with current_app.app_context(), context:
         _preprocess_request(current_app, context)
-        yield Session(registry, _make_caller(registry, user, as_permissions, anyone=anyone))
+        yield registry, _make_caller(registry, user, as_permissions, anyone=anyone)
 
 
-def find_blueprint(app: Flask, name: str | None) -> tuple[str, Registry]:
-    """Find a blueprint by its name, or the only one.
+def find_blueprint(name: str | None) -> tuple[str, Registry]:
+    """Find a blueprint of the app by its name, or the only one.
 
     :raises click.UsageError: if it does not exist, or if there are several and ``name`` is ``None``.
     """
-    blueprints = blueprints_of(app)
-    names = ", ".join(blueprints)
-    if name is None and len(blueprints) > 1:
-        raise click.UsageError(f"This app has several McpBlueprints; choose one with --blueprint: {names}")
-    found = next(iter(blueprints)) if name is None else name
-    if found not in blueprints:
-        raise click.UsageError(f"This app has no McpBlueprint {found!r}; it has {names}")
-    return found, blueprints[found]
-
-
-def blueprints_of(app: Flask) -> dict[str, Registry]:
-    """Return the blueprints of an app by their full name.
-
-    :raises click.UsageError: if there is none.
-    """
-    found: dict[str, Registry] = app.extensions.get(EXTENSION, {})
-    if not found:
-        raise click.UsageError("This app has no McpBlueprint; register one with app.register_blueprint(rpc)")
-    return found
+    try:
+        return find_registry(current_app, name)
+    except LookupError as error:
+        raise click.UsageError(str(error)) from error
 
 
 def mcp_path(app: Flask, blueprint: str) -> str | None:
@@ -104,56 +96,16 @@ def mcp_path(app: Flask, blueprint: str) -> str | None:
     return None if rule.arguments else rule.rule
 
 
-def find_method(session: Session, name: str) -> Method:
+def find_method(registry: Registry, caller: Caller, name: str) -> Method:
     """Find a method, tool or not, by its name or by its alias without dots.
 
     :raises click.UsageError: if it does not exist, or the caller lacks a permission.
     """
-    registry, caller = session.registry, session.caller
     name = registry.methods.name_behind(name)
     try:
         return registry.methods.find(name, caller, listed_only=False)
     except MethodNotFound as error:
-        hidden = registry.methods.get(name)
-        if hidden is not None:
-            # Only the developer learns this; over HTTP, hidden and missing methods get the same response.
-            missing = ", ".join(sorted(hidden.access - caller.permissions))
-            raise click.UsageError(f"{name} needs the permission {missing}, which this caller lacks") from error
-        visible = [method.name for method in registry.methods.callable_by(caller)]
-        similar = difflib.get_close_matches(name, visible)
-        hint = f"did you mean {' or '.join(similar)}?" if similar else "see flask mcp list --all"
-        raise click.UsageError(f"There is no tool or method {name!r}; {hint}") from error
-
-
-def complete_name(context: click.Context, parameter: click.Parameter, word: str) -> list[CompletionItem]:
-    """Complete the name of a method in a shell."""
-    chosen = context.params.get("blueprint")
-    registries = [registry for name, registry in _blueprints_to_complete(context).items() if chosen in (None, name)]
-    return [
-        CompletionItem(method.name)
-        for registry in registries
-        for method in registry.methods
-        if method.name.startswith(word)
-    ]
-
-
-def _complete_blueprint(context: click.Context, parameter: click.Parameter, word: str) -> list[CompletionItem]:
-    return [CompletionItem(name) for name in _blueprints_to_complete(context) if name.startswith(word)]
-
-
-def _blueprints_to_complete(context: click.Context) -> dict[str, Registry]:
-    try:
-        return blueprints_of(context.ensure_object(ScriptInfo).load_app())
-    except (Exception, SystemExit):  # a traceback would be printed into the line that is being typed
-        return {}
-
-
-def _base_url(app: Flask) -> str | None:
-    """Return a URL that the app's TRUSTED_HOSTS accept; ``None`` if Flask's own default will do."""
-    hosts = app.config["TRUSTED_HOSTS"]
-    if not hosts or app.config["SERVER_NAME"]:
-        return None
-    return f"{app.config['PREFERRED_URL_SCHEME']}://{hosts[0].lstrip('.')}"
+        raise click.UsageError(why_not_found(name, caller, registry, listed_only=False)) from error
 
 
 def _preprocess_request(app: Flask, context: Any) -> None:
@@ -170,17 +122,18 @@ def _preprocess_request(app: Flask, context: Any) -> None:
 
 
 def _make_caller(registry: Registry, user: str | None, as_permissions: str | None, *, anyone: bool) -> Caller:
-    if user is not None and registry.auth.user_loader is None:
-        raise click.UsageError("--user needs a function that finds users; register one with @rpc.user_loader")
+    caller: Caller | None
     if user is not None:
+        if registry.auth.user_loader is None:
+            raise click.UsageError("--user needs a function that finds users; register one with @rpc.user_loader")
         caller = registry.auth.identify_by_name(user)
+        if caller is None:
+            raise click.UsageError(f"There is no user {user!r}")
     elif anyone:  # anonymous, and there is no way to sign in here
         caller = replace(registry.auth.identify(request), may_sign_in=False)
     else:
         g.flask_httpauth_user = None  # a before_request function may have set it
         caller = Caller(name=DEVELOPER, scheme=LOCAL, permissions=registry.permissions, principal=f"{LOCAL}:")
-    if caller is None:
-        raise click.UsageError(f"There is no user {user!r}")
     if as_permissions is None:
         return caller
     wanted = frozenset(filter(None, map(str.strip, as_permissions.split(","))))

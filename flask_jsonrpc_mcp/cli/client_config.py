@@ -1,17 +1,31 @@
-"""Configuration to paste into MCP clients. It has the names of the variables that hold secrets, never a secret."""
+"""``flask mcp config``: configuration to paste into MCP clients.
+
+It has the names of the environment variables that hold secrets, never a secret.
+"""
 
 from __future__ import annotations
 
-import json
+import re
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-CLAUDE_DESKTOP_FILE = "Add it to claude_desktop_config.json (Settings, Developer, Edit Config)"
+import click
+from flask import current_app
+from flask.cli import ScriptInfo, with_appcontext
+
+from ..config import server_info
+from .callers import blueprint_option, find_blueprint, mcp_path
+from .output import echo_json
+
+DEVELOPMENT_SERVER = "http://127.0.0.1:5000"
+CLAUDE_DESKTOP_FILE = "Add it to claude_desktop_config.json (Settings, Developer, Edit Config)."
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True)
@@ -19,82 +33,82 @@ class Server:
     """What a client has to know.
 
     :param site: The URL of the blueprint, without ``/mcp``.
-    :param app: A value for Flask's ``--app``.
-    :param is_remote: Whether the site runs elsewhere, so that a client cannot start the app itself.
-    :param header_variables: Names of environment variables by the header whose value they hold.
-    :param token_variable: The name of the variable that holds a bearer token.
+    :param app: A value for Flask's ``--app``; ``None`` if the site runs elsewhere.
+    :param headers: By name, the beginning of each header and the variable that has the rest.
     """
 
     name: str
     site: str
-    app: str
-    is_remote: bool = False
-    header_variables: Mapping[str, str] = field(default_factory=dict)
-    token_variable: str | None = None
-
-    @property
-    def url(self) -> str:
-        return f"{self.site}/mcp"
+    app: str | None
+    headers: dict[str, tuple[str, str]]
 
     @property
     def variables(self) -> list[str]:
-        return [*filter(None, [self.token_variable]), *self.header_variables.values()]
+        return [variable for _, variable in self.headers.values()]
 
-    def headers(self, reference: str) -> dict[str, str]:
-        """Return the headers to send; ``reference`` is how a client refers to a variable, such as ``${%s}``."""
-        token = {"Authorization": f"Bearer {reference % self.token_variable}"} if self.token_variable else {}
-        return {**token, **{name: reference % variable for name, variable in self.header_variables.items()}}
+    @property
+    def set_first(self) -> list[str]:
+        return [f"Set {' and '.join(self.variables)} in the environment first."] if self.headers else []
+
+    def http(self, reference: str) -> dict[str, Any]:
+        """Return the entry of an HTTP server; ``reference`` is how the client refers to a variable."""
+        headers = {name: start + reference % variable for name, (start, variable) in self.headers.items()}
+        return {"type": "http", "url": f"{self.site}/mcp", **({"headers": headers} if headers else {})}
 
 
-Snippet = tuple[str, list[str]]
-"""A text to paste, and notes about it."""
+Snippet = tuple[Any, list[str]]
+"""A command, or JSON for a file, and notes about it."""
 
 
 def claude_code(server: Server) -> Snippet:
-    config = {"mcpServers": {server.name: _http_entry(server, "${%s}")}}
     place = "Save it as .mcp.json in the folder where you start Claude Code."
-    return _json_snippet(config, place, *_set_before(server, "Claude Code"))
+    return {"mcpServers": {server.name: server.http("${%s}")}}, [place, *server.set_first]
 
 
 def vscode(server: Server) -> Snippet:
-    config: dict[str, Any] = {"servers": {server.name: _http_entry(server, "${input:%s}")}}
-    if not server.variables:
-        return _json_snippet(config, "Save it as .vscode/mcp.json.")
-    inputs = [{"type": "promptString", "id": name, "description": name, "password": True} for name in server.variables]
-    asks = f"VS Code asks for {' and '.join(server.variables)} once, and stores it securely."
-    return _json_snippet({"inputs": inputs, **config}, "Save it as .vscode/mcp.json.", asks)
+    config: dict[str, Any] = {"servers": {server.name: server.http("${input:%s}")}}
+    notes = ["Save it as .vscode/mcp.json."]
+    if server.headers:
+        asked = {"type": "promptString", "password": True}
+        config = {"inputs": [{**asked, "id": name, "description": name} for name in server.variables], **config}
+        notes.append(f"VS Code asks once for {' and '.join(server.variables)}, and stores what you enter securely.")
+    return config, notes
 
 
 def inspector(server: Server) -> Snippet:
-    command = (
-        f"npx @modelcontextprotocol/inspector --cli {shlex.quote(server.url)} --transport http --method tools/list"
-    )
-    for name, value in server.headers("$%s").items():
+    entry = server.http("$%s")
+    url = shlex.quote(entry["url"])
+    command = f"npx @modelcontextprotocol/inspector --cli {url} --transport http --method tools/list"
+    for name, value in entry.get("headers", {}).items():
         command += f' --header "{name}: {value}"'  # in double quotes, where the shell expands variables
-    notes = ["Run it in a shell; without --cli and --method it opens a browser.", *_set_before(server, "it")]
-    return command, notes
+    return command, ["Run it in a shell; without --cli and --method it opens a browser.", *server.set_first]
 
 
 def claude_desktop(server: Server) -> Snippet:
-    """Let Claude Desktop start the app, or the bridge to a remote site.
-
-    :raises ValueError: if the bridge would have to send headers.
-    """
-    if not server.is_remote:
-        return _json_snippet(
-            {"mcpServers": {server.name: _command_entry("flask", "--app", server.app, "mcp", "stdio")}},
-            f"{CLAUDE_DESKTOP_FILE}; Claude Desktop starts the app itself.",
-            'Environment variables of your app go next to "args": "env": {"DATABASE_URL": "..."}',
+    """Let Claude Desktop start the app, or the bridge to a remote site."""
+    notes = [CLAUDE_DESKTOP_FILE]
+    if server.app is not None:
+        entry = _command("flask", "--app", server.app, "mcp", "stdio")
+        notes += [
+            'Claude Desktop starts the app. Its environment is next to "args", such as "env": {"DATABASE_URL": "..."}',
             "For a site that runs elsewhere, pass its URL: --url https://site.example",
-        )
-    if server.header_variables:
-        raise ValueError("the bridge cannot send --header; use --token-env")
-    entry = _command_entry("flask-jsonrpc-mcp", "bridge", server.site)
-    notes = [f"{CLAUDE_DESKTOP_FILE}.", "The bridge needs an extra: pip install 'flask-jsonrpc-mcp[bridge]'"]
-    if server.token_variable is not None:
-        entry["env"] = {"MCP_BRIDGE_TOKEN": f"(the value of {server.token_variable})"}
+        ]
+        return {"mcpServers": {server.name: entry}}, notes
+    entry = _command("flask-jsonrpc-mcp", "bridge", server.site)
+    notes.append("The bridge needs an extra: pip install 'flask-jsonrpc-mcp[bridge]'")
+    for start, variable in server.headers.values():
+        if not start:
+            raise click.UsageError("The bridge cannot send --header; use --token-env")
+        entry["env"] = {"MCP_BRIDGE_TOKEN": f"(the value of {variable})"}
         notes.append("Enter the token by hand: Claude Desktop does not read the variables of your shell.")
-    return _json_snippet({"mcpServers": {server.name: entry}}, *notes)
+    return {"mcpServers": {server.name: entry}}, notes
+
+
+def _command(program: str, *args: str) -> dict[str, Any]:
+    # The client's PATH may lack this environment, so the path of the program is absolute.
+    beside_python = Path(sys.executable).with_name(program)
+    command = str(beside_python) if beside_python.exists() else shutil.which(program) or program
+    return {"command": command, "args": list(args)}
 
 
 CLIENTS: dict[str, Callable[[Server], Snippet]] = {
@@ -105,22 +119,55 @@ CLIENTS: dict[str, Callable[[Server], Snippet]] = {
 }
 
 
-def _http_entry(server: Server, reference: str) -> dict[str, Any]:
-    headers = {"headers": server.headers(reference)} if server.variables else {}
-    return {"type": "http", "url": server.url, **headers}
+@click.command("config")
+@click.argument("client", type=click.Choice(list(CLIENTS)))
+@click.option("--url", metavar="URL", help=f"The URL of the app; by default {DEVELOPMENT_SERVER}.")
+@click.option("--token-env", metavar="VARIABLE", help="Sign in with the bearer token in this environment variable.")
+@click.option("--header", "pairs", multiple=True, metavar="NAME=VARIABLE", help="Send the variable as this header.")
+@click.option("--name", metavar="NAME", help="The client's name for the server; by default the app's name.")
+@blueprint_option
+@with_appcontext
+def print_config(client: str, url: str | None, token_env: str | None, pairs: tuple[str, ...], **options: Any) -> None:
+    """Print configuration to paste into an MCP client.
+
+    The configuration goes to stdout, and what to do with it to stderr. It contains no secrets, only the names of the
+    environment variables that hold them.
+    """
+    token = {} if token_env is None else {"Authorization": ("Bearer ", token_env)}
+    others = {header: ("", variable) for header, _, variable in (pair.partition("=") for pair in pairs)}
+    site, app = _site_url(options["blueprint"], url), _app_option() if url is None else None
+    server = Server(options["name"] or server_info(current_app)["name"], site, app, {**token, **others})
+    if not all(map(_VARIABLE.fullmatch, server.variables)):
+        # Without the value, which may be the secret itself.
+        raise click.UsageError("--token-env and --header take the name of an environment variable, not its value")
+    config, notes = CLIENTS[client](server)
+    for note in notes:
+        click.secho(note, dim=True, err=True)
+    if isinstance(config, str):
+        click.echo(config)
+    else:
+        echo_json(config)
 
 
-def _command_entry(program: str, *args: str) -> dict[str, Any]:
-    # The client's PATH may lack this environment, so the path of the program is absolute.
-    beside_python = Path(sys.executable).with_name(program)
-    command = str(beside_python) if beside_python.exists() else shutil.which(program) or program
-    return {"command": command, "args": list(args)}
+def _site_url(blueprint: str | None, url: str | None) -> str:
+    """Return the URL of the blueprint, given the URL of the app or of the MCP endpoint."""
+    path = mcp_path(current_app, find_blueprint(blueprint)[0])
+    if url is not None and not re.match(r"https?://[^/]", url):
+        raise click.UsageError(f"--url must be a URL such as https://site.example, not {url!r}")
+    base = (url or DEVELOPMENT_SERVER).rstrip("/")
+    if url is not None and base.endswith(path or "/mcp"):
+        return base.removesuffix("/mcp")
+    if path is None:
+        raise click.UsageError("The URL prefix of this blueprint has variables; pass the URL of its /mcp as --url")
+    return base + path.removesuffix("/mcp")
 
 
-def _set_before(server: Server, client: str) -> list[str]:
-    variables = " and ".join(server.variables)
-    return [f"Set {variables} in the environment before you start {client}."] if variables else []
-
-
-def _json_snippet(config: Any, *notes: str) -> Snippet:
-    return json.dumps(config, indent=2, ensure_ascii=False), list(notes)
+def _app_option() -> str:
+    """Return a value for ``--app`` that works from every folder."""
+    given = click.get_current_context().ensure_object(ScriptInfo).app_import_path
+    if given is None:
+        found = [file for file in ("wsgi.py", "app.py") if Path(file).is_file()]
+        return str(Path(found[0]).absolute()) if found else current_app.import_name
+    # Split as Flask does: not at the colon of C:\.
+    path, *attribute = re.split(r":(?![\\/])", given, maxsplit=1)
+    return ":".join([str(Path(path).absolute()), *attribute])

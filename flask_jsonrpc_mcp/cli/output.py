@@ -1,4 +1,7 @@
-"""Print the output of commands: text for people, in the layout of click's help pages, or JSON for programs."""
+"""Talk to the person at the terminal: text in the layout of click's help pages, or JSON for programs.
+
+Results go to stdout. Failures, progress and questions go to stderr.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,17 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from itertools import groupby
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
 
 import click
 
+from ..ask import Elicit, ElicitUrl, ListRoots, Question, UnusableAnswer
 from ..call import Result
-from ..doctor import ERROR, INFO, WARNING, Finding
+from ..doctor import ERROR, INFO, WARNING, Finding, by_problem
 from ..errors import InternalError, InvalidParams, RpcError
 from ..method import Method
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 MAX_CHOICES = 8
 SHOWN = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "default")
@@ -27,16 +29,15 @@ COLORS = {ERROR: "red", WARNING: "yellow", INFO: "blue"}
 
 # Those that a terminal obeys, and those that turn the direction of the text.
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_CLEAR_LINE = "\x1b[K"
+_TYPES: dict[str, click.ParamType[Any]] = {"integer": click.INT, "number": click.FLOAT, "boolean": click.BOOL}
 
-
-def json_option(command: F) -> F:
-    """Add ``--json-output``."""
-    return click.option(
-        "--json-output/--no-json-output",
-        "json_output",
-        default=None,
-        help="Print JSON, or text; by default JSON if stdout is not a terminal.",
-    )(command)
+json_option = click.option(
+    "--json-output/--no-json-output",
+    "json_output",
+    default=None,
+    help="Print JSON, or text. By default text in a terminal, and JSON elsewhere.",
+)
 
 
 def wants_json(json_output: bool | None) -> bool:
@@ -70,9 +71,9 @@ def echo_methods(methods: Iterable[Method]) -> None:
     rows: dict[str, list[tuple[str, str]]] = {"Tools": [], "Other methods": []}
     for method in methods:
         summary = " ".join(method.description.partition("\n\n")[0].split())
-        notes = [*_hints(method), *([f"needs {', '.join(sorted(method.access))}"] if method.access else [])]
+        notes = [*_hints(method), *_needs(method)]
         color = "green" if method.read_only else "red" if "destructive" in notes else "yellow"
-        row = (_styled_name(method), "  ".join([summary, *_in_brackets(notes, color)]))
+        row = (_styled_name(method), f"{summary}  {click.style(_in_brackets(notes), fg=color)}" if notes else summary)
         rows["Other methods" if method.tool is None else "Tools"].append(row)
     formatter = click.HelpFormatter(width=terminal_width())
     for heading in filter(rows.get, rows):
@@ -86,7 +87,7 @@ def echo_method(method: Method) -> None:
     properties = method.params.schema["properties"]
     required = [name for name in properties if name in method.params.schema.get("required", ())]
     formatter = click.HelpFormatter(width=terminal_width())
-    title = method.tool.title if method.tool is not None else None
+    title = None if method.tool is None else method.tool.title
     formatter.write("  ".join(filter(None, [_styled_name(method), title])) + "\n\n")
     formatter.write_text(method.description)
     if properties:
@@ -95,7 +96,7 @@ def echo_method(method: Method) -> None:
             formatter.write_dl(rows, col_max=formatter.width // 2)
     facts = {
         "Kind": ", ".join(["method, not a tool" if method.tool is None else "tool", *_hints(method)]),
-        "Access": f"needs {', '.join(sorted(method.access))}" if method.access else "everyone",
+        "Access": "".join(_needs(method)) or "everyone",
         "Returns": "" if method.output is None else _type_in_words(method.output.schema, members=True),
         "Example": " ".join(["flask mcp call", shlex.quote(method.name), *(f"{name}=..." for name in required)]),
     }
@@ -114,18 +115,21 @@ def _hints(method: Method) -> list[str]:
     return ["destructive"] if method.tool is not None and method.tool.annotations.get("destructiveHint") else []
 
 
+def _needs(method: Method) -> list[str]:
+    return [f"needs {', '.join(sorted(method.access))}"] if method.access else []
+
+
 def _argument_row(name: str, schema: Any, required: bool) -> tuple[str, str]:
-    rules = {} if not isinstance(schema, dict) else schema
+    rules = schema if isinstance(schema, dict) else {}
     for alternative in rules.get("anyOf", ()):
         rules = {**rules, **(alternative if isinstance(alternative, dict) else {})}
     notes = [*(["required"] if required else []), *(f"{key}: {_in_json(rules[key])}" for key in SHOWN if key in rules)]
-    text = "  ".join([*filter(None, [rules.get("description")]), *_in_brackets(notes)])
+    text = "  ".join(filter(None, [rules.get("description"), _in_brackets(notes)]))
     return f"{click.style(name, fg='cyan')} {_type_in_words(schema)}", text
 
 
-def _in_brackets(notes: list[str], color: str | None = None) -> list[str]:
-    text = f"[{'; '.join(notes)}]"
-    return [text if color is None else click.style(text, fg=color)] if notes else []
+def _in_brackets(notes: list[str]) -> str:
+    return f"[{'; '.join(notes)}]" if notes else ""
 
 
 def _type_in_words(schema: Any, *, members: bool = False) -> str:
@@ -153,21 +157,27 @@ def _in_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-# Results of a call.
+# Calls.
 
 
 def echo_result(result: Result) -> None:
     """Print a result: texts as they are, values as JSON, and of other content its kind."""
     for block in result.content or ():
-        click.echo(printable(block["text"] if block["type"] == "text" else _block_in_words(block)))
+        inner = block.get("resource", block)
+        facts = ", ".join(str(inner[key]) for key in ("name", "uri", "mimeType") if key in inner)
+        click.echo(printable(block["text"] if block["type"] == "text" else f"[{block['type']}: {facts}]"))
     if isinstance(result.value, str):
         click.echo(printable(result.value))
     elif result.value is not None or result.content is None:
         echo_json(result.value)
 
 
-def echo_failure(error: RpcError, name: str, hints: Iterable[str]) -> None:
-    """Print why a call failed to stderr, and hints."""
+def echo_failure(error: RpcError, name: str, hints: Iterable[str], *, as_json: bool) -> None:
+    """Print why a call failed, and hints; or as JSON what the REST endpoint would return."""
+    if as_json:
+        problems = error.data if isinstance(error, InvalidParams) else {}
+        echo_json({"error": {"code": error.slug, "message": error.message, **problems}}, err=True)
+        return
     if isinstance(error, InvalidParams):
         click.secho(f"The arguments of {name} are not valid:", fg="red", err=True)
         for problem in error.problems:
@@ -180,49 +190,130 @@ def echo_failure(error: RpcError, name: str, hints: Iterable[str]) -> None:
         click.echo(hint, err=True)
 
 
-def echo_failure_as_json(error: RpcError) -> None:
-    """Print why a call failed to stderr, as the REST endpoint would return it."""
-    problems = error.data if isinstance(error, InvalidParams) else {}
-    echo_json({"error": {"code": error.slug, "message": error.message, **problems}}, err=True)
+class Progress:
+    """Shows the progress of a call on one line, if stderr is a terminal, and what the method logs."""
+
+    def __init__(self) -> None:
+        self._is_shown = False
+
+    def progress(self, done: float, total: float | None, message: str | None) -> None:
+        if sys.stderr.isatty():
+            line = (f"{done:g} of {total:g}" if total else f"{done:g}") + (f"  {printable(message)}" if message else "")
+            # Back to the start of the line, where the next output replaces it.
+            click.echo(f"{_CLEAR_LINE}{line[: terminal_width() - 1]}\r", nl=False, err=True)
+            self._is_shown = True
+
+    def log(self, level: str, data: Any, logger: str | None) -> None:
+        self.clear()
+        click.echo(f"{level}: {f'{logger}: ' if logger else ''}{printable(str(data))}", err=True)
+
+    def clear(self) -> None:
+        """Remove the line before other output."""
+        if self._is_shown:
+            click.echo(_CLEAR_LINE, nl=False, err=True)
+            self._is_shown = False
 
 
-def _block_in_words(block: Mapping[str, Any]) -> str:
-    inner = block.get("resource", block)
-    return f"[{block['type']}: {', '.join(str(inner[key]) for key in ('name', 'uri', 'mimeType') if key in inner)}]"
+# Questions.
+
+
+def can_ask() -> bool:
+    """Return whether there is a person at a terminal."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def capabilities(*, asking: bool) -> frozenset[str]:
+    """Return what this client can do for a method. It has no model, so no sampling."""
+    return frozenset({ListRoots.feature, *([Elicit.feature, ElicitUrl.feature] if asking else [])})
+
+
+def ask(questions: Mapping[str, Question]) -> dict[str, Any]:
+    """Ask the person every question, again if an answer does not fit, and return the responses by key."""
+    return {key: _ask(question) for key, question in questions.items()}
+
+
+def _ask(question: Question) -> dict[str, Any]:
+    if isinstance(question, ListRoots):
+        return {"roots": [{"uri": Path.cwd().as_uri(), "name": Path.cwd().name}]}
+    while True:
+        try:
+            response = _prompt(question.params)
+            question.read(response)
+        except UnusableAnswer as error:
+            click.secho(printable(str(error)), fg="red", err=True)
+        except click.Abort:  # Ctrl-C or Ctrl-D
+            click.echo(err=True)
+            return {"action": "cancel"}
+        else:
+            return response
+
+
+def _prompt(params: Mapping[str, Any]) -> dict[str, Any]:
+    message, form = printable(params["message"]), params.get("requestedSchema", {})
+    if params["mode"] == "url":
+        click.echo(f"{message}\n{printable(params['url'])}", err=True)
+        message = "Have you opened it?"
+    if not form.get("properties"):
+        return {"action": "accept" if click.confirm(message, err=True) else "decline"}
+    click.echo(f"{message} (Ctrl-C to cancel)", err=True)
+    given = {name: _prompt_field(name, rules, form) for name, rules in form["properties"].items()}
+    return {"action": "accept", "content": {name: value for name, value in given.items() if value is not None}}
+
+
+def _prompt_field(name: str, rules: Mapping[str, Any], form: Mapping[str, Any]) -> Any:
+    is_list = rules.get("type") == "array"
+    item = rules["items"] if is_list else rules
+    choices = item.get("enum") or [option["const"] for option in item.get("oneOf") or item.get("anyOf") or ()]
+    kind = click.Choice(choices) if choices else _TYPES.get(item.get("type", ""), click.STRING)
+
+    def convert(entered: Any) -> Any:
+        if entered == "":
+            return None
+        if not isinstance(entered, str):
+            return entered  # the default
+        return [kind(part.strip()) for part in entered.split(",")] if is_list else kind(entered)
+
+    label = [rules.get("title") or name, rules.get("description"), "separated by commas" if is_list else None]
+    return click.prompt(
+        printable(", ".join(filter(None, label))),
+        default=rules.get("default", None if name in form.get("required", ()) else ""),
+        show_default="default" in rules,
+        type=kind,
+        value_proc=convert,
+        err=True,
+    )
 
 
 # Findings of the doctor.
 
 
-def echo_findings(findings: Iterable[Finding], *, name_blueprints: bool) -> None:
-    """Print findings, errors first; the same problem of several tools is printed once."""
-    by_severity = sorted(findings, key=lambda finding: list(COLORS).index(finding.severity))
-    for (severity, slug, why, fix), group in groupby(by_severity, lambda f: (f.severity, f.slug, f.why, f.fix)):
-        names = [(finding.blueprint if name_blueprints else None, finding.tool) for finding in group]
-        about = ", ".join(filter(None, (": ".join(filter(None, pair)) for pair in names)))
-        click.echo(f"{click.style(severity, fg=COLORS[severity], bold=True)}  {click.style(slug, bold=True)}")
-        if about:
-            _echo_indented(about, fg="cyan")
-        _echo_indented(f"{why[0].upper()}{why[1:]}.")
-        _echo_indented(f"Fix: {fix}.", fg="green")
+def echo_findings(findings: list[Finding], tools: int, ignored: list[str], *, name_blueprints: bool) -> None:
+    """Print findings, errors first, the same problem of several tools once; then how many there are."""
+    for alike in by_problem(findings):
+        found, names = alike[0], []
+        for each in alike:
+            names.append(": ".join(filter(None, [each.blueprint if name_blueprints else None, each.tool])))
+        click.echo(
+            f"{click.style(found.severity, fg=COLORS[found.severity], bold=True)}  {click.style(found.slug, bold=True)}"
+        )
+        _echo_wrapped(", ".join(filter(None, names)), fg="cyan")
+        _echo_wrapped(f"{found.why[0].upper()}{found.why[1:]}.")
+        _echo_wrapped(f"Fix: {found.fix}.", fg="green")
         click.echo()
-
-
-def echo_summary(tools: int, findings: list[Finding], ignored: list[str]) -> None:
-    """Print how many tools were checked and what was found and ignored."""
     severities = [finding.severity for finding in findings]
     counts = [_count(severities.count(severity), severity) for severity in COLORS if severity in severities]
     color = next((color for severity, color in COLORS.items() if severity in severities), "green")
     click.secho(f"{_count(tools, 'tool')} checked: {', '.join(counts) or 'no problems found'}.", fg=color, bold=True)
     if findings:
-        _echo_indented("To ignore what is intended, use --ignore SLUG or JSONRPC_MCP_DOCTOR_IGNORE.", indent="")
+        _echo_wrapped("To ignore what is intended, use --ignore SLUG or JSONRPC_MCP_DOCTOR_IGNORE.", indent="")
     if ignored:
-        _echo_indented(f"Ignored: {', '.join(ignored)}", indent="", dim=True)
+        _echo_wrapped(f"Ignored: {', '.join(ignored)}", indent="", dim=True)
 
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 or noun == INFO else f"{number} {noun}s"
 
 
-def _echo_indented(text: str, *, indent: str = "  ", **style: Any) -> None:
-    click.secho(click.wrap_text(text, terminal_width(), indent, indent), **style)
+def _echo_wrapped(text: str, *, indent: str = "  ", **style: Any) -> None:
+    if text:
+        click.secho(click.wrap_text(text, terminal_width(), indent, indent), **style)

@@ -13,16 +13,16 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from ..config import PREFIX
-from ..doctor import INFO, examine
-from ..errors import MethodNotFound, RpcError
+from ..doctor import INFO, by_problem, examine
+from ..errors import MethodNotFound
 from ..http.jsonrpc import DISCOVER
-from ..invoke import INPUT_REQUIRED
+from ..lookup import find_registry
 from ..mcp.protocol import MODERN, VERSIONS
 from ..mcp.versions import as_text, has_structured_content
 from ..method import Method
-from .conversation import Answers, Exchange, Legacy, Modern, header_value
-from .results import Failure, Reports, Result, read_failure
-from .transport import Message, Reply, Transport, blueprints_of
+from .conversation import Answers, Conversation, Exchange, header_value
+from .results import Result, read_failure
+from .transport import Message, Reply, Transport
 
 MCP, JSONRPC, REST = FACES = ("mcp", "jsonrpc", "rest")
 
@@ -58,7 +58,7 @@ class McpTestClient:
     app: Flask
     face: str = MCP
     version: str = MODERN
-    blueprint: str = ""
+    blueprint: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     capabilities: Mapping[str, Any] = field(default_factory=lambda: ALL_CAPABILITIES)
     http: FlaskClient | None = None
@@ -68,7 +68,7 @@ class McpTestClient:
             raise ValueError(f"face must be one of {', '.join(map(repr, FACES))}, not {self.face!r}")
         if self.version not in VERSIONS:
             raise ValueError(f"version must be one of {', '.join(VERSIONS)}, not {self.version!r}")
-        object.__setattr__(self, "blueprint", _choose_blueprint(self.app, self.blueprint))
+        find_registry(self.app, self.blueprint)  # raises LookupError
 
     def __repr__(self) -> str:
         # Without the headers: pytest shows this in the log of every failing test, and they may have passwords.
@@ -76,8 +76,7 @@ class McpTestClient:
 
     def as_user(self, username: str, password: str) -> McpTestClient:
         """Sign in with a name and a password, by HTTP Basic."""
-        credentials = b64encode(f"{username}:{password}".encode()).decode()
-        return self.with_headers({"Authorization": f"Basic {credentials}"})
+        return self.with_token(b64encode(f"{username}:{password}".encode()).decode(), "Basic")
 
     def with_token(self, token: str, scheme: str = "Bearer") -> McpTestClient:
         """Sign in with a token."""
@@ -101,17 +100,16 @@ class McpTestClient:
         :param listen: Request the progress and the log messages of the method, on MCP.
         """
         arguments = {} if arguments is None else arguments
+        exchange = Exchange("tools/call", {"name": name, "arguments": arguments}, answers, listen)
         if self.face == REST:
-            reply = self._transport.send("invoke_tool", json={"name": name, "arguments": arguments})
-            return self._plain_result(name, arguments, reply, "result")
+            return self._result(exchange, self._transport.send("invoke_tool", json=exchange.params), _read_plain)
         if self.face == JSONRPC:
             payload = {"jsonrpc": "2.0", "method": name, "params": arguments, "id": 1}
-            return self._plain_result(name, arguments, self._transport.send("jsonrpc", json=payload), "result")
+            return self._result(exchange, self._transport.send("jsonrpc", json=payload), _read_plain)
         methods = self._transport.registry.methods
         method = methods.get(methods.name_behind(name))
-        exchange = Exchange("tools/call", {"name": name, "arguments": arguments}, answers)
-        exchange.reports = Reports() if listen else None
-        exchange.mirrored = _mirrored_arguments(method, arguments)
+        if method is not None:
+            exchange.headers = _mirrored_arguments(method, arguments)
         return self._request(exchange, lambda result: (_tool_value(result, method, self.version), result["content"]))
 
     def list_tools(self) -> list[dict[str, Any]]:
@@ -121,19 +119,12 @@ class McpTestClient:
 
         :raises CallFailed: if this caller may not list them.
         """
-        if self.face == MCP:
-            return self._list("tools/list", "tools")
         if self.face == JSONRPC:
             methods: list[dict[str, Any]] = self.call(DISCOVER).value["methods"]
             return methods
-        tools: list[dict[str, Any]] = []
-        query: dict[str, str] = {}
-        while True:
-            reply = self._transport.send("list_tools", query=query)
-            tools += self._plain_result("list", query, reply, "tools").value
-            if reply.body["nextCursor"] is None:
-                return tools
-            query = {"cursor": reply.body["nextCursor"]}
+        if self.face == REST:
+            return _all_pages("tools", lambda cursor: self._get("list_tools", cursor))
+        return self._list("tools/list", "tools")
 
     def describe(self, name: str) -> dict[str, Any]:
         """Describe one tool.
@@ -141,15 +132,12 @@ class McpTestClient:
         :raises AssertionError: if it does not exist, or this caller may not use it.
         """
         if self.face == REST:
-            reply = self._transport.send("describe_tool", query={"name": name})
-            tool: dict[str, Any] = self._plain_result(name, None, reply, "tool").value
+            tool: dict[str, Any] = self._get("describe_tool", {"name": name})["tool"]
             return tool
-        tools = self.list_tools()
-        found = next((tool for tool in tools if tool["name"] == name), None)
-        if found is None:
-            names = ", ".join(tool["name"] for tool in tools) or "none"
-            raise AssertionError(f"{MethodNotFound(name).message}; this caller sees {names}")
-        return found
+        tools = {tool["name"]: tool for tool in self.list_tools()}
+        if name not in tools:
+            raise AssertionError(f"{MethodNotFound(name).message}; this caller sees {', '.join(tools) or 'none'}")
+        return tools[name]
 
     def list_prompts(self) -> list[dict[str, Any]]:
         """List the prompts that this caller may use, all pages."""
@@ -202,68 +190,51 @@ class McpTestClient:
 
     @cached_property
     def _transport(self) -> Transport:
-        return Transport(self.app, self.blueprint, self.headers, self.http)
+        return Transport(self.app, *find_registry(self.app, self.blueprint), self.headers, self.http)
 
     @cached_property
-    def _mcp(self) -> Modern | Legacy:
+    def _conversation(self) -> Conversation:
         # Kept, because a session is initialised once.
-        return (Modern if self.version == MODERN else Legacy)(self._transport, self.version, self.capabilities)
+        return Conversation(self._transport, self.version, self.capabilities)
 
     @property
     def _face_and_version(self) -> str:
         return f"{self.face} {self.version}" if self.face == MCP else self.face
 
     def _list(self, method: str, member: str) -> list[dict[str, Any]]:
-        items: list[dict[str, Any]] = []
-        params: Message = {}
-        while True:
-            page = self._request(Exchange(method, params)).value
-            items += page[member]
-            if "nextCursor" not in page:
-                return items
-            params = {"cursor": page["nextCursor"]}
+        return _all_pages(member, lambda cursor: self._request(Exchange(method, cursor)).value)
+
+    def _get(self, endpoint: str, query: Message) -> Any:
+        """GET a route of REST.
+
+        :raises CallFailed: if the response is an error.
+        """
+        reply = self._transport.send(endpoint, query=query)
+        return reply.body if reply.status == 200 else self._result(Exchange(endpoint, query), reply, _read_plain).value
 
     def _request(self, exchange: Exchange, read: Read = lambda result: (result, [])) -> Result:
         if self.face != MCP:
             raise ValueError(f"only MCP has prompts and resources; this client uses {self.face!r}")
-        reply = self._mcp.request(exchange)
-        outcome, content = self._read_outcome(reply, exchange, read)
-        return self._result(
-            exchange.name,
-            exchange.params.get("arguments"),
-            reply,
-            outcome,
-            content=content,
-            questions=exchange.questions,
-            reports=exchange.reports,
-        )
+        return self._result(exchange, self._conversation.request(exchange), read)
 
-    def _read_outcome(self, reply: Reply, exchange: Exchange, read: Read) -> tuple[Any, list[Message]]:
+    def _result(self, exchange: Exchange, reply: Reply, read: Read) -> Result:
+        is_mcp = self.face == MCP
+        body: Message = reply.body if isinstance(reply.body, dict) else {}
+        outcome: Any = None
+        content: list[Message] = []
         if exchange.unanswered:
-            message, advice = exchange.explain_unanswered()
-            return Failure(RpcError.code, INPUT_REQUIRED, message, advice=advice), []
-        result = reply.body.get("result") if isinstance(reply.body, dict) else None
-        if result is None:
-            return read_failure(reply, self._transport.registry), []
-        if not result.get("isError"):
-            return read(result)
-        if reply.observed.error is not None:
-            return read_failure(reply, self._transport.registry), result["content"]
-        text = "\n".join(block.get("text", "") for block in result["content"])
-        return Failure(RpcError.code, RpcError.slug, text), result["content"]
-
-    def _plain_result(self, name: str, arguments: Any, reply: Reply, member: str) -> Result:
-        """Read a response of REST or JSON-RPC, which have no content blocks, unless a method returns some."""
-        if not isinstance(reply.body, dict) or member not in reply.body:
-            return self._result(name, arguments, reply, read_failure(reply, self._transport.registry))
-        value = reply.body[member]
-        is_content = isinstance(value, list) and value and all(_is_block(item) for item in value)
-        content = value if is_content else [{"type": "text", "text": as_text(value)}]
-        return self._result(name, arguments, reply, value, content=content)
-
-    def _result(self, name: str, arguments: Any, reply: Reply, outcome: Any, **more: Any) -> Result:
-        face, status, headers = self._face_and_version, reply.status, reply.headers
-        return Result(name, arguments, face, status, headers, reply.body, outcome=outcome, **more)
+            outcome = exchange.failure()
+        elif "result" not in body:
+            outcome = read_failure(reply, self._transport.registry)
+        elif is_mcp and body["result"].get("isError"):
+            outcome, content = read_failure(reply, self._transport.registry), body["result"]["content"]
+        else:
+            outcome, content = read(body["result"])
+        name = str(exchange.method if exchange.target is None else exchange.target)
+        arguments, face = exchange.params.get("arguments"), self._face_and_version
+        reports = exchange.notifications if is_mcp and exchange.listen else None
+        response = (reply.status, reply.headers, reply.body)
+        return Result(name, arguments, face, *response, outcome, content, exchange.questions, reports)
 
 
 def assert_tools_valid(app: Flask, ignore: Iterable[str] = (), *, tools_only: bool = True) -> None:
@@ -281,33 +252,29 @@ def assert_tools_valid(app: Flask, ignore: Iterable[str] = (), *, tools_only: bo
     findings = [found for found in examine(app, ignore=ignored, tools_only=tools_only) if found.severity != INFO]
     if not findings:
         return
-    tools: dict[tuple[str, str, str, str], list[str]] = {}
-    for found in findings:
-        names = tools.setdefault((found.severity, found.slug, found.why, found.fix), [])
-        names.extend([] if found.tool is None else [found.tool])
     lines = [f"flask mcp doctor finds problems in {app.name!r}"]
-    for (severity, slug, why, fix), names in tools.items():
-        lines += ["", f"{severity} {slug}{': ' if names else ''}{', '.join(names)}", f"  {why}", f"  fix: {fix}"]
+    for alike in by_problem(findings):
+        found, names = alike[0], ", ".join(each.tool for each in alike if each.tool is not None)
+        heading = f"{found.severity} {found.slug}"
+        lines += ["", f"{heading}: {names}" if names else heading, f"  {found.why}", f"  fix: {found.fix}"]
     slugs = list(dict.fromkeys(found.slug for found in findings))
     lines += ["", f"to ignore what is intended: assert_tools_valid(app, ignore={slugs})"]
     raise AssertionError("\n".join(lines))
 
 
-def _choose_blueprint(app: Flask, name: str) -> str:
-    names = list(blueprints_of(app))
-    if not names:
-        raise ValueError(f"the app {app.name!r} has no McpBlueprint; register one with app.register_blueprint")
-    if name in names or (not name and len(names) == 1):
-        return name or names[0]
-    if name:
-        raise ValueError(f"the app {app.name!r} has no McpBlueprint {name!r}; it has {', '.join(map(repr, names))}")
-    raise ValueError(f"the app {app.name!r} has several McpBlueprints; pass blueprint={' or '.join(map(repr, names))}")
+def _all_pages(member: str, get: Callable[[Message], Message]) -> list[Message]:
+    items: list[Message] = []
+    cursor: Message = {}
+    while True:
+        page = get(cursor)
+        items += page[member]
+        if page.get("nextCursor") is None:
+            return items
+        cursor = {"cursor": page["nextCursor"]}
 
 
-def _mirrored_arguments(method: Method | None, arguments: Any) -> dict[str, str]:
+def _mirrored_arguments(method: Method, arguments: Any) -> dict[str, str]:
     """Build the ``Mcp-Param-`` headers, which repeat arguments for proxies."""
-    if method is None:
-        return {}
     values = {argument.header: argument.value_in(arguments) for argument in method.params.mirrored}
     return {header: header_value(value) for header, value in values.items() if value is not None}
 
@@ -315,27 +282,27 @@ def _mirrored_arguments(method: Method | None, arguments: Any) -> dict[str, str]
 def _tool_value(result: Message, method: Method | None, version: str) -> Any:
     """Read the value out of a ``tools/call`` result: what REST and JSON-RPC have as the result."""
     content = result["content"]
+    schema = None if method is None or method.output is None else method.output.schema
     if "structuredContent" in result:
         structured = result["structuredContent"]
-        wrapped = version != MODERN and _is_wrapped(structured, content, method)
-        return structured["result"] if wrapped else structured
+        if version == MODERN:
+            return structured
+        # Older versions have only objects: any other value was sent as {"result": value}.
+        if schema is not None:
+            is_wrapped = schema.get("type") != "object"
+        else:
+            is_wrapped = set(structured) == {"result"} and content[0].get("text") == as_text(structured["result"])
+        return structured["result"] if is_wrapped else structured
     if has_structured_content(version) or [block["type"] for block in content] != ["text"]:
         return content
-    # Older versions have the value as text only.
+    # Even older versions have the value as text only.
     text = content[0]["text"]
-    if method is not None and method.output is not None and method.output.schema.get("type") == "string":
+    if schema is not None and schema.get("type") == "string":
         return text
     try:
         return json.loads(text)
     except ValueError:
         return text
-
-
-def _is_wrapped(structured: Message, content: list[Message], method: Method | None) -> bool:
-    """Check whether a legacy result is ``{"result": value}``, because only objects may be sent, or an object."""
-    if method is not None and method.output is not None:
-        return bool(method.output.schema.get("type") != "object")
-    return set(structured) == {"result"} and content[0].get("text") == as_text(structured["result"])
 
 
 def _resource_value(item: Message) -> Any:
@@ -344,5 +311,9 @@ def _resource_value(item: Message) -> Any:
     return json.loads(item["text"]) if item.get("mimeType") == "application/json" else item["text"]
 
 
-def _is_block(item: Any) -> bool:
-    return isinstance(item, dict) and item.get("type") in _BLOCK_TYPES
+def _read_plain(value: Any) -> tuple[Any, list[Message]]:
+    """Split a result of REST or JSON-RPC, which have no content blocks, unless a method returns some."""
+    blocks = value if isinstance(value, list) else []
+    if blocks and all(isinstance(block, dict) and block.get("type") in _BLOCK_TYPES for block in blocks):
+        return value, blocks
+    return value, [{"type": "text", "text": as_text(value)}]

@@ -6,12 +6,16 @@ import itertools
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+from ..ask import ACTIONS, Elicit, ListRoots, Sample
+from ..errors import RpcError
+from ..invoke import INPUT_REQUIRED
 from ..mcp.headers import METHOD_HEADER, NAME_HEADER
 from ..mcp.http import SESSION_HEADER
-from ..mcp.protocol import CLIENT_CAPABILITIES, LOG_LEVEL, PROGRESS_TOKEN, PROTOCOL_VERSION, VERSION_HEADER
-from .results import LogMessage, Progress, Reports
+from ..mcp.protocol import CLIENT_CAPABILITIES, LOG_LEVEL, MODERN, PROGRESS_TOKEN, PROTOCOL_VERSION, VERSION_HEADER
+from .results import Failure
 from .transport import EVENT_STREAM, Message, Reply, Transport
 
 Question = Mapping[str, Any]
@@ -20,11 +24,9 @@ Question = Mapping[str, Any]
 Answers = Mapping[str, Any] | Callable[[str, Question], Any] | None
 """An answer for each key, or a function that gets the key and the question; ``None`` is no answer."""
 
-ACTIONS = ("accept", "decline", "cancel")
 MAX_ROUNDS = 20
 """Maximum rounds of questions per request."""
 
-ACCEPT = {"Accept": f"application/json, {EVENT_STREAM}"}
 CLIENT_INFO = {"name": "flask-jsonrpc-mcp-testing", "version": "1"}
 
 _ids = itertools.count(1)
@@ -32,41 +34,37 @@ _ids = itertools.count(1)
 
 @dataclass
 class Exchange:
-    """One MCP request, with everything that is sent in both directions before its response."""
+    """One MCP request, with everything that is sent in both directions before its response.
+
+    :param listen: Request progress and log messages.
+    :param headers: Headers that repeat arguments.
+    """
 
     method: str
     params: Message
     answers: Answers = None
-    mirrored: Mapping[str, str] = field(default_factory=dict)
-    reports: Reports | None = None
+    listen: bool = False
+    headers: Mapping[str, str] = field(default_factory=dict)
+    notifications: list[Message] = field(default_factory=list)
     questions: dict[str, Question] = field(default_factory=dict)
     unanswered: dict[str, Question] = field(default_factory=dict)
 
     @property
-    def name(self) -> str:
-        return str(self.params.get("name") or self.params.get("uri") or self.method)
-
-    def keep_report(self, message: Message) -> None:
-        """Keep a progress or log notification, if reports were requested."""
-        params = message.get("params", {})
-        if self.reports is None:
-            return
-        if message["method"] == "notifications/progress":
-            self.reports.progress.append(Progress(params["progress"], params.get("total"), params.get("message")))
-        elif message["method"] == "notifications/message":
-            self.reports.log.append(LogMessage(params["level"], params.get("data"), params.get("logger")))
+    def target(self) -> Any:
+        """The name or URI that the request is about."""
+        return self.params.get("name", self.params.get("uri"))
 
     def key_of(self, question: Question) -> str:
         """Find the key of a question from before 2026-07-28, which has none: answers are in order of the questions."""
-        asked_before = next((key for key, asked in self.questions.items() if asked == question), None)
-        if asked_before is not None:
-            return asked_before
+        for key, asked in self.questions.items():
+            if asked == question:
+                return key
         keys = [] if callable(self.answers) else list(self.answers or {})
         number = len(self.questions)
         return keys[number] if number < len(keys) else f"question-{number + 1}"
 
     def answer(self, key: str, question: Question) -> Message | None:
-        """Answer a question of the method, if the test says how."""
+        """Return the result of a question, if the test has an answer."""
         # A question that is asked again was not answered in a usable way, and would be asked for ever.
         again = self.questions.get(key) == question and not callable(self.answers)
         self.questions[key] = question
@@ -79,7 +77,7 @@ class Exchange:
     def _given(self, key: str, question: Question) -> Any:
         return self.answers(key, question) if callable(self.answers) else (self.answers or {}).get(key)
 
-    def explain_unanswered(self) -> tuple[str, str]:
+    def failure(self) -> Failure:
         """Say which questions have no usable answer, and what the author of the test can do."""
         asked, advice = [], []
         for key, question in self.unanswered.items():
@@ -90,112 +88,100 @@ class Exchange:
                 advice.append(f"answer it: answers={{{key!r}: ...}}")
             else:
                 advice.append(f"the answer to {key!r} does not fit" + (f" this form: {form}" if form else ""))
-        return f"It asks for {', '.join(asked)}", "; ".join(advice)
+        text = f"It asks for {', '.join(asked)}"
+        return Failure(RpcError.code, INPUT_REQUIRED, text, advice="; ".join(advice))
 
 
-@dataclass(frozen=True)
-class Modern:
-    """A client of 2026-07-28: each request stands alone, and is sent again with the answers to its questions."""
+@dataclass
+class Conversation:
+    """An MCP client, which initialises a session before its first request if its version has sessions."""
 
     transport: Transport
     version: str
     capabilities: Mapping[str, Any]
+    _session: dict[str, str] | None = None
+    _has_log_level: bool = False
 
     def request(self, exchange: Exchange) -> Reply:
+        """Send a request, answer what is asked, and return the last response."""
+        return self._request_modern(exchange) if self.version == MODERN else self._request_legacy(exchange)
+
+    def _request_modern(self, exchange: Exchange) -> Reply:
+        """Send a request that stands alone, and send it again with the answers to its questions."""
+        meta = {
+            PROTOCOL_VERSION: self.version,
+            "io.modelcontextprotocol/clientInfo": CLIENT_INFO,
+            CLIENT_CAPABILITIES: self.capabilities,
+            **({LOG_LEVEL: "debug"} if exchange.listen else {}),
+        }
+        headers = {VERSION_HEADER: self.version, METHOD_HEADER: exchange.method, **exchange.headers}
+        if exchange.target is not None:
+            headers[NAME_HEADER] = header_value(exchange.target)
         params = exchange.params
         for _ in range(MAX_ROUNDS):
-            reply = self._send(exchange, params)
+            reply = self._send_request(exchange, params, meta, headers)
             result = reply.body.get("result", {}) if isinstance(reply.body, dict) else {}
             if result.get("resultType") != "input_required":
                 return reply
             given = {key: exchange.answer(key, asked) for key, asked in result.get("inputRequests", {}).items()}
             if exchange.unanswered:
                 return reply
-            params = {**exchange.params, "inputResponses": given}
-            if "requestState" in result:
-                params["requestState"] = result["requestState"]
-        raise AssertionError(f"{exchange.name} has asked {MAX_ROUNDS} times: {given}")
+            state = {"requestState": result["requestState"]} if "requestState" in result else {}
+            params = {**exchange.params, "inputResponses": given, **state}
+        raise AssertionError(f"{exchange.target} has asked {MAX_ROUNDS} times: {given}")
 
-    def _send(self, exchange: Exchange, params: Message) -> Reply:
-        number = next(_ids)
-        meta: Message = {
-            PROTOCOL_VERSION: self.version,
-            "io.modelcontextprotocol/clientInfo": CLIENT_INFO,
-            CLIENT_CAPABILITIES: self.capabilities,
-        }
-        if exchange.reports is not None:
-            meta.update({LOG_LEVEL: "debug", PROGRESS_TOKEN: number})
-        payload = {"jsonrpc": "2.0", "id": number, "method": exchange.method, "params": {**params, "_meta": meta}}
-        headers = {**ACCEPT, VERSION_HEADER: self.version, METHOD_HEADER: exchange.method, **exchange.mirrored}
-        named = params.get("name", params.get("uri"))
-        if isinstance(named, str):
-            headers[NAME_HEADER] = header_value(named)
-        return self.transport.send("mcp", json=payload, headers=headers, on_message=exchange.keep_report)
-
-
-@dataclass
-class Legacy:
-    """A client from before 2026-07-28: it initialises a session first, and is asked while its request is open."""
-
-    transport: Transport
-    version: str
-    capabilities: Mapping[str, Any]
-    _headers: dict[str, str] | None = None
-    _log_level_is_set: bool = False
-
-    def request(self, exchange: Exchange) -> Reply:
-        if self._headers is None:
+    def _request_legacy(self, exchange: Exchange) -> Reply:
+        """Send a request within the session, and answer questions while it is open."""
+        if self._session is None:
             welcome = self._initialize()
             if welcome.status != 200:
                 return welcome
-        number, params = next(_ids), exchange.params
-        if exchange.reports is not None:
-            if not self._log_level_is_set:
-                self._send(next(_ids), "logging/setLevel", {"level": "debug"})
-                self._log_level_is_set = True
-            params = {**params, "_meta": {PROGRESS_TOKEN: number}}
-
-        def receive(message: Message) -> None:
-            if "id" in message:
-                self._respond(message, exchange)
-            else:
-                exchange.keep_report(message)
-
-        return self._send(number, exchange.method, params, receive)
-
-    def _send(
-        self, number: int, method: str, params: Message, on_message: Callable[[Message], None] = lambda message: None
-    ) -> Reply:
-        payload = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-        return self.transport.send("mcp", json=payload, headers=self._headers or ACCEPT, on_message=on_message)
+        if exchange.listen and not self._has_log_level:
+            self._send_request(Exchange("logging/setLevel", {"level": "debug"}))
+            self._has_log_level = True
+        return self._send_request(exchange)
 
     def _initialize(self) -> Reply:
         params = {"protocolVersion": self.version, "capabilities": self.capabilities, "clientInfo": CLIENT_INFO}
-        welcome = self._send(next(_ids), "initialize", params)
-        if welcome.status != 200:
-            return welcome
-        session = welcome.headers.get(SESSION_HEADER)
-        self._headers = {
-            **ACCEPT,
-            **({SESSION_HEADER: session} if session is not None else {}),
-            **({VERSION_HEADER: self.version} if self.version >= "2025-06-18" else {}),
-        }
-        initialized = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-        self.transport.send("mcp", json=initialized, headers=self._headers)
+        welcome = self._send_request(Exchange("initialize", params))
+        if welcome.status == 200:
+            session = welcome.headers.get(SESSION_HEADER)
+            self._session = {} if session is None else {SESSION_HEADER: session}
+            if self.version >= "2025-06-18":
+                self._session[VERSION_HEADER] = self.version
+            self._send({"method": "notifications/initialized"})
         return welcome
 
-    def _respond(self, asked: Message, exchange: Exchange) -> None:
-        response: Message = {"jsonrpc": "2.0", "id": asked["id"]}
-        question = {name: value for name, value in asked.items() if name in ("method", "params")}
+    def _send_request(
+        self,
+        exchange: Exchange,
+        params: Message | None = None,
+        meta: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Reply:
+        number = next(_ids)
+        meta = {**(meta or {}), **({PROGRESS_TOKEN: number} if exchange.listen else {})}
+        params = {**(params or exchange.params), **({"_meta": meta} if meta else {})}
+        message = {"id": number, "method": exchange.method, "params": params}
+        return self._send(message, headers, on_message=partial(self._receive, exchange))
+
+    def _receive(self, exchange: Exchange, message: Message) -> None:
+        """Keep a notification, or answer a question of a server from before 2026-07-28."""
+        if "id" not in message:
+            exchange.notifications.append(message)
+            return
+        question = {name: value for name, value in message.items() if name in ("method", "params")}
         key = exchange.key_of(question)
         answer = exchange.answer(key, question)
-        if answer is None:
-            response["error"] = {"code": -1, "message": "The test has no answer to this"}
-        else:
-            response["result"] = answer
-        reply = self.transport.send_within("mcp", json=response, headers=self._headers)
+        error = {"error": {"code": -1, "message": "The test has no answer to this"}}
+        reply = self._send({"id": message["id"], **(error if answer is None else {"result": answer})}, is_inner=True)
         if reply.status >= 400:  # and the method would wait for ever
             raise AssertionError(f"the app refused the answer to {key!r}: HTTP {reply.status}")
+
+    def _send(self, message: Message, headers: Mapping[str, str] | None = None, **options: Any) -> Reply:
+        accept = {"Accept": f"application/json, {EVENT_STREAM}"}
+        sent = {**accept, **(self._session or {}), **(headers or {})}
+        return self.transport.send("mcp", json={"jsonrpc": "2.0", **message}, headers=sent, **options)
 
 
 def header_value(value: Any) -> str:
@@ -230,7 +216,7 @@ def _roots_result(answer: Any) -> Message:
 
 # A test may also give the whole result that a client would send.
 _RESULTS: dict[str, Callable[[Any], Message]] = {
-    "elicitation/create": _elicit_result,
-    "sampling/createMessage": _sampling_result,
-    "roots/list": _roots_result,
+    Elicit.method: _elicit_result,
+    Sample.method: _sampling_result,
+    ListRoots.method: _roots_result,
 }

@@ -7,8 +7,7 @@ No response carries everything: MCP has the error of a tool as text only, REST h
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
@@ -17,9 +16,9 @@ from werkzeug.datastructures import Headers
 from .. import errors
 from ..call import METHOD, Call
 from ..errors import MAX_ERROR_TEXT, InternalError, MethodNotFound, Problem, RpcError, one_line
-from ..method import Method
+from ..lookup import why_not_found
 from ..registry import Registry
-from .transport import Reply
+from .transport import Message, Reply
 
 _PACKAGE = errors.__name__.rpartition(".")[0]
 
@@ -40,14 +39,6 @@ class LogMessage:
     level: str
     data: Any
     logger: str | None = None
-
-
-@dataclass(frozen=True)
-class Reports:
-    """The progress and the log messages of one call."""
-
-    progress: list[Progress] = field(default_factory=list)
-    log: list[LogMessage] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -98,12 +89,12 @@ class Result:
     :param name: The name that was called.
     :param arguments: The arguments it was called with.
     :param face: ``"rest"``, ``"jsonrpc"``, or ``"mcp"`` with the protocol version.
-    :param content: The content blocks for the model. REST and JSON-RPC have none: there it is the value as one text.
-    :param questions: What the method asked, by key, as the server sent it; on MCP only.
     :param status: The HTTP status of the response, and its ``headers``.
     :param reply: The whole response body, parsed.
-    :param reports: Progress and log messages, if requested; see :attr:`progress` and :attr:`log`.
     :param outcome: The value, or the failure; see :attr:`value` and :attr:`error`.
+    :param content: The content blocks for the model. REST and JSON-RPC have none: there it is the value as one text.
+    :param questions: What the method asked, by key, as the server sent it; on MCP only.
+    :param notifications: What was sent before the response, if requested; see :attr:`progress` and :attr:`log`.
     """
 
     name: str
@@ -112,10 +103,10 @@ class Result:
     status: int
     headers: Headers
     reply: Any
+    outcome: Any
     content: list[dict[str, Any]] = field(default_factory=list)
     questions: Mapping[str, Any] = field(default_factory=dict)
-    reports: Reports | None = None
-    outcome: Any = None
+    notifications: list[Message] | None = None
 
     @property
     def ok(self) -> bool:
@@ -154,7 +145,8 @@ class Result:
         :raises AssertionError: if the call was made without ``listen=True``.
         """
         __tracebackhide__ = True
-        return self._requested_reports().progress
+        reports = self._params_of("notifications/progress")
+        return [Progress(each["progress"], each.get("total"), each.get("message")) for each in reports]
 
     @property
     def log(self) -> list[LogMessage]:
@@ -163,13 +155,14 @@ class Result:
         :raises AssertionError: if the call was made without ``listen=True``.
         """
         __tracebackhide__ = True
-        return self._requested_reports().log
+        reports = self._params_of("notifications/message")
+        return [LogMessage(each["level"], each.get("data"), each.get("logger")) for each in reports]
 
-    def _requested_reports(self) -> Reports:
+    def _params_of(self, method: str) -> list[Message]:
         __tracebackhide__ = True
-        if self.reports is None:
+        if self.notifications is None:
             raise AssertionError(f"to get the progress and the log of {self.name}, call it with listen=True, on MCP")
-        return self.reports
+        return [message["params"] for message in self.notifications if message["method"] == method]
 
     @property
     def text(self) -> str:
@@ -187,7 +180,7 @@ class Result:
 
     def _explain(self, failure: Failure) -> str:
         lines = [f"{self.name} failed on {self.face}: {failure.slug} ({failure.code}, HTTP {self.status})"]
-        lines += [f"  {problem}" for problem in failure.problems] or [f"  {failure.message}"]
+        lines += [f"  {problem}" for problem in failure.problems or [failure.message]]
         if self.arguments:
             lines.append(f"  called with {_shorten(self.arguments)}")
         if failure.cause is not None and failure.message != str(failure.cause):
@@ -204,39 +197,15 @@ def _shorten(value: Any) -> str:
 def read_failure(reply: Reply, registry: Registry) -> Failure:
     """Find out why a call failed: from the signal if there was one, else from the response."""
     sent = reply.body.get("error") if isinstance(reply.body, dict) else None
-    call, error = reply.observed.call, reply.observed.error
-    if call is not None and error is not None:
-        failure = _observed_failure(reply.observed.method, call, error, registry)
-        if call.kind == METHOD or sent is None:
-            return failure
-        # The errors of prompts and resources are worded by MCP alone, and never say "tool".
-        return replace(failure, code=sent["code"], message=sent["message"])
+    if reply.observed.get("error") is not None:
+        return _observed_failure(sent, registry, **reply.observed)
     if not isinstance(sent, dict):
         return Failure(RpcError.code, f"http_{reply.status}", f"HTTP {reply.status} {HTTPStatus(reply.status).phrase}")
-    code, message, data = sent["code"], sent["message"], sent.get("data")
-    if isinstance(code, str):  # REST sends the slug
-        alike = (kind for kind in _error_classes() if kind.slug == code)
-        return Failure(next(alike, RpcError).code, code, message, data=data)
-    alike = (kind for kind in _error_classes() if kind.code == code and reply.status in (kind.status, kind.rpc_status))
-    return Failure(code, next(alike, RpcError).slug, message, data=data)
-
-
-def _observed_failure(method: Method | None, call: Call, error: RpcError, registry: Registry) -> Failure:
-    problems: tuple[Problem, ...] = getattr(error, "problems", ())
-    failure = Failure(error.code, error.slug, error.message, problems, error.data)
-    if method is None:
-        return replace(failure, advice=_why_not_found(call, registry) if isinstance(error, MethodNotFound) else None)
-    # An unexpected exception is replaced by an InternalError, whose context it is.
-    cause = error.__context__ if isinstance(error, InternalError) else error
-    return failure if problems or cause is None else replace(failure, cause=_cut_traceback(cause))
-
-
-def _cut_traceback(cause: BaseException) -> BaseException:
-    """Start the traceback in the method: the frames of this package above it are no help to its author."""
-    step = cause.__traceback__
-    while step is not None and step.tb_frame.f_globals.get("__name__", "").startswith(f"{_PACKAGE}."):
-        step = step.tb_next
-    return cause if step is None else cause.with_traceback(step)
+    code = sent["code"]  # on REST the slug
+    classes = (kind for kind in _error_classes() if code in (kind.slug, kind.code))
+    kind = next((kind for kind in classes if reply.status in (kind.status, kind.rpc_status)), RpcError)
+    slug, code = (code, kind.code) if isinstance(code, str) else (kind.slug, code)
+    return Failure(code, slug, sent["message"], data=sent.get("data"))
 
 
 def _error_classes(kind: type[RpcError] = RpcError) -> Iterator[type[RpcError]]:
@@ -247,16 +216,25 @@ def _error_classes(kind: type[RpcError] = RpcError) -> Iterator[type[RpcError]]:
             yield from _error_classes(narrower)
 
 
-def _why_not_found(call: Call, registry: Registry) -> str:
-    """Explain what clients are never sent: why a name was not found."""
-    kind, collection = call.kind, registry.finders[call.kind]
-    method = next(iter(collection.candidates(call.name)), None)
-    if method is None:
-        names = [method.name for method in collection]
-        close = get_close_matches(call.name, names, n=3, cutoff=0.5) or names[:10]
-        return f"no {kind} has this name; there are {', '.join(close)}" if close else f"no {kind} is registered"
-    if call.listed_only and not method.listed:
-        return 'it is not marked with @mcp_tool, so it can only be called with face="jsonrpc"'
-    missing = ", ".join(map(repr, sorted(method.access - call.caller.permissions)))
-    who = "an anonymous caller" if call.caller.anonymous else repr(call.caller.name)
-    return f"it needs permissions that {who} does not have: {missing}"
+def _observed_failure(
+    sent: Message | None, registry: Registry, *, call: Call, method: Any, error: RpcError, **more: Any
+) -> Failure:
+    problems: tuple[Problem, ...] = getattr(error, "problems", ())
+    code, message, cause, advice = error.code, error.message, None, None
+    if sent is not None and call.kind != METHOD:
+        # The errors of prompts and resources are worded by MCP alone, and never say "tool".
+        code, message = sent["code"], sent["message"]
+    if method is None and isinstance(error, MethodNotFound):
+        advice = why_not_found(call.name, call.caller, registry, call.kind, listed_only=call.listed_only)
+    elif method is not None and not problems:
+        # An unexpected exception is replaced by an InternalError, whose context it is.
+        cause = _cut_traceback(error.__context__ if isinstance(error, InternalError) else error)
+    return Failure(code, error.slug, message, problems, error.data, cause, advice)
+
+
+def _cut_traceback(cause: BaseException | None) -> BaseException | None:
+    """Start the traceback in the method: the frames of this package above it are no help to its author."""
+    step = None if cause is None else cause.__traceback__
+    while step is not None and step.tb_frame.f_globals.get("__name__", "").startswith(f"{_PACKAGE}."):
+        step = step.tb_next
+    return cause if cause is None or step is None else cause.with_traceback(step)

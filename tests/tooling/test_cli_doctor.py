@@ -48,8 +48,8 @@ warning  name-dots
   Fix: set JSONRPC_MCP_TOOL_NAME_STYLE = 'no-dots', or choose a name without dots.
 
 warning  no-secret-key
-  Session ids cannot be signed: legacy clients get no session, and no tool can ask its client
-  anything.
+  Nothing can be signed: clients from before 2026-07-28 get no session, and tools cannot ask the
+  user anything.
   Fix: set SECRET_KEY, the same in every process.
 
 3 tools checked: 1 error, 3 warnings.

@@ -42,8 +42,8 @@ def connected(
 ) -> Iterator[Connection[AppServer]]:
     @contextmanager
     def open_request() -> Iterator[tuple[Flask, Registry, Caller]]:
-        with app.app_context(), session(None, user, as_permissions, anyone=True) as current:
-            yield app, current.registry, current.caller
+        with app.app_context(), session(None, user, as_permissions, anyone=True) as (registry, caller):
+            yield app, registry, caller
 
     connection = Connection(AppServer(open_request))
     try:

@@ -14,7 +14,7 @@ from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from flask_jsonrpc_mcp import McpBlueprint, mcp_tool
-from flask_jsonrpc_mcp.doctor import SLUGS, Finding, examine
+from flask_jsonrpc_mcp.doctor import CHECKS, Finding, examine
 from tests.conftest import make_app, make_auth
 from tests.deploy.test_sample_app import new_site
 
@@ -73,7 +73,7 @@ def bad_app() -> Flask:
 def test_an_app_with_every_problem_gets_every_finding() -> None:
     found = examine(bad_app())
     about = {(finding.slug, finding.tool) for finding in found}
-    assert {slug for slug, _ in about} == set(SLUGS)
+    assert {slug for slug, _ in about} == set(CHECKS)
     assert about >= {
         ("name-dots", "trees.grow"),
         ("name-long", "n" * 65),

@@ -21,7 +21,6 @@ import pytest
 from flask import Flask
 
 from flask_jsonrpc_mcp.testing import FACES, McpTestClient, Progress, assert_tools_valid
-from flask_jsonrpc_mcp.testing.transport import EventParser
 from tests.conftest import asking
 from tests.support.answering import listening
 from tests.support.mcp_messages import modern_headers, modern_meta
@@ -275,8 +274,7 @@ def test_an_answer_may_go_to_another_server_than_the_call(tmp_path: Path) -> Non
             one.url + "/mcp", json.dumps(call).encode(), {**headers, "Content-Type": "application/json"}
         )
         with urllib.request.urlopen(request, timeout=60) as stream:
-            events = EventParser()
-            messages = (message for line in iter(stream.readline, b"") for message in events.parse(line))
+            messages = (json.loads(line[5:]) for line in stream if line.startswith(b"data:"))
             question = next(messages)
             assert question["params"]["message"] == "Put all lots back?"
             answer = {"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept", "content": {}}}

@@ -137,8 +137,8 @@ def test_the_exception_of_a_bug_is_shown_to_the_test_alone(client: McpTestClient
 @pytest.mark.parametrize(
     ("name", "advice"),
     [
-        ("pirce", "no method has this name; there are price, picture"),
-        ("stock", "it needs permissions that 'reader' does not have: 'write'"),
+        ("pirce", "There is no method 'pirce'; did you mean price or picture?"),
+        ("stock", "'stock' needs permissions that 'reader' does not have: 'write'"),
     ],
 )
 def test_a_name_that_is_not_found_says_why_to_the_test_alone(client: McpTestClient, name: str, advice: str) -> None:
@@ -151,7 +151,7 @@ def test_a_name_that_is_not_found_says_why_to_the_test_alone(client: McpTestClie
 def test_a_method_that_is_no_tool_says_so(app: Flask) -> None:
     assert McpTestClient(app, face="jsonrpc").call("inner").value == "not a tool"
     assert McpTestClient(app).call("inner").error.advice == (
-        'it is not marked with @mcp_tool, so it can only be called with face="jsonrpc"'
+        "'inner' is not marked with @mcp_tool, so only JSON-RPC and the command line can call it"
     )
 
 
@@ -250,14 +250,14 @@ def test_several_blueprints_are_chosen_by_name() -> None:
     app = make_app(one, other)
     for face in FACES:
         assert McpTestClient(app, face=face, blueprint="other").call("which").value == "other"
-    with pytest.raises(ValueError, match="several McpBlueprints; pass blueprint='one' or 'other'"):
+    with pytest.raises(LookupError, match="several McpBlueprints; choose one as blueprint: 'one', 'other'"):
         McpTestClient(app)
-    with pytest.raises(ValueError, match="no McpBlueprint 'third'; it has 'one', 'other'"):
+    with pytest.raises(LookupError, match="no McpBlueprint 'third'; it has 'one', 'other'"):
         McpTestClient(app, blueprint="third")
 
 
 def test_mistakes_in_using_the_kit_say_what_is_right(app: Flask) -> None:
-    with pytest.raises(ValueError, match="has no McpBlueprint; register one"):
+    with pytest.raises(LookupError, match="has no McpBlueprint; register one"):
         McpTestClient(Flask("empty"))
     with pytest.raises(ValueError, match="face must be one of 'mcp', 'jsonrpc', 'rest', not 'soap'"):
         McpTestClient(app, face="soap")

@@ -166,8 +166,8 @@ def test_prompts(client: McpTestClient) -> None:
 def test_a_prompt_that_is_not_found_says_why(client: McpTestClient) -> None:
     error = client.as_user("reader", "reader").get_prompt("review").error
     assert error.message == "Unknown prompt: review"
-    assert error.advice == "it needs permissions that 'reader' does not have: 'write'"
-    assert client.get_prompt("revue").error.advice == "no prompt has this name; there are review"
+    assert error.advice == "'review' needs permissions that 'reader' does not have: 'write'"
+    assert client.get_prompt("revue").error.advice == "There is no prompt 'revue'; did you mean review?"
 
 
 def test_resources(client: McpTestClient) -> None:

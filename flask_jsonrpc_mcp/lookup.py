@@ -1,0 +1,58 @@
+"""Find a blueprint or a method by name for the developer, and explain why there is none.
+
+Only the command line and the test kit say this much. Over HTTP, hidden and missing methods get the same response.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from flask import Flask
+
+from .auth import Caller
+from .call import METHOD
+from .registry import EXTENSION, Registry
+
+
+def registries_of(app: Flask) -> dict[str, Registry]:
+    """Return the registries of an app's blueprints by full blueprint name.
+
+    :raises LookupError: if there are none.
+    """
+    registries: dict[str, Registry] = app.extensions.get(EXTENSION, {})
+    if not registries:
+        raise LookupError("This app has no McpBlueprint; register one with app.register_blueprint(rpc)")
+    return registries
+
+
+def find_registry(app: Flask, blueprint: str | None) -> tuple[str, Registry]:
+    """Return the full name and the registry of a blueprint, or of the only one.
+
+    :raises LookupError: if it does not exist, or if there are several and ``blueprint`` is ``None``.
+    """
+    registries = registries_of(app)
+    names = ", ".join(map(repr, registries))
+    if blueprint is None and len(registries) > 1:
+        raise LookupError(f"This app has several McpBlueprints; choose one as blueprint: {names}")
+    found = next(iter(registries)) if blueprint is None else blueprint
+    if found not in registries:
+        raise LookupError(f"This app has no McpBlueprint {found!r}; it has {names}")
+    return found, registries[found]
+
+
+def why_not_found(
+    name: str, caller: Caller, registry: Registry, kind: str = METHOD, *, listed_only: bool = True
+) -> str:
+    """Explain why a caller cannot use a method, prompt or resource."""
+    finder = registry.finders[kind]
+    method = next(iter(finder.candidates(name)), None)
+    if method is None:
+        names = [method.name for method in finder]
+        close = " or ".join(get_close_matches(name, names))
+        hint = f"did you mean {close}?" if close else f"there are {', '.join(names[:10]) or 'none'}"
+        return f"There is no {kind} {name!r}; {hint}"
+    if listed_only and not method.listed:
+        return f"{name!r} is not marked with @mcp_tool, so only JSON-RPC and the command line can call it"
+    missing = ", ".join(map(repr, sorted(method.access - caller.permissions)))
+    who = "an anonymous caller" if caller.anonymous else repr(caller.name)
+    return f"{name!r} needs permissions that {who} does not have: {missing}"
