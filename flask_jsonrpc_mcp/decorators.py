@@ -70,7 +70,8 @@ class Decorators:
         :param access: The permissions that a caller needs, all of them; by default none.
         :param max_age: For how many seconds caches may store its responses to GET; by default not at all.
         :param timeout: After how many seconds the caller gets an error if the method has not returned. The method runs
-            in a second thread then, and sees ``current_call.cancelled``. Teardown functions do not wait for it.
+            in a second thread then, and sees ``current_call.cancelled``. Teardown functions do not wait for it;
+            those of the app context run once more when it ends.
         :param rate_limit: A limit for its calls by one caller, such as ``"5/minute"``.
         :param streams: Run it while its response is being sent, so that progress and log messages reach an MCP client
             that asked for them at once. A generator function always does.

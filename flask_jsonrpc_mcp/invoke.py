@@ -209,10 +209,15 @@ def _run_within(seconds: float, call: Call, run: Callable[[], Result]) -> Result
     app, call_id = current_app._get_current_object(), call.id  # type: ignore[attr-defined]
 
     def end(ended: Future[Result]) -> None:
+        """Runs in the thread of the method."""
         _overdue.add(-1)
         error = ended.exception()
         if error is not None and not isinstance(error, (RpcError, InputNeeded)):
             app.logger.error("unexpected failure, id=%s", call_id, exc_info=error)
+        # The teardown functions of the request have run already. What the method has opened since then, such as a
+        # database session, would stay open without this.
+        for func in reversed(app.teardown_appcontext_funcs):
+            app.ensure_sync(func)(error)
 
     future.add_done_callback(end)
     raise TimedOut(seconds)

@@ -13,15 +13,20 @@ import html
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
-from flask import Request, Response
+from flask import Request, Response, current_app
 from flask_httpauth import HTTPAuth, HTTPBasicAuth, HTTPTokenAuth
+from werkzeug.datastructures import Headers
 
 from ..auth import Caller
 from ..registry import Registry
 from ..strict_json import write
 from .io import make_page, page_response, rest_error
 from .routes import ENDPOINTS, Route, own_url
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIEnvironment
 
 ENDPOINT = "explorer"
 
@@ -100,8 +105,22 @@ def explorer(request: Request, registry: Registry, caller: Caller) -> Response:
     page = _page()
     body = page.before + html.escape(write(site).decode()) + page.after
     response = page_response(request, make_page(body.encode()), registry, caller, 0, mimetype="text/html")
-    response.headers.update(page.headers)
-    return response
+    return _page_response_class(current_app.response_class).force_type(response)  # type: ignore[arg-type]
+
+
+class PageResponse(Response):
+    """Sends the headers of the page, even if an ``after_request`` function such as Flask-Talisman's has set others."""
+
+    def get_wsgi_headers(self, environ: WSGIEnvironment) -> Headers:
+        headers = super().get_wsgi_headers(environ)
+        headers.update(_page().headers)
+        return headers
+
+
+@functools.lru_cache(maxsize=32)
+def _page_response_class(response_class: type[Response]) -> type[PageResponse]:
+    """Return a `PageResponse` that is a subclass of the app's response class; Flask converts any other response."""
+    return type("PageResponse", (PageResponse, response_class), {})
 
 
 def _sign_in_form(auth: HTTPAuth) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import threading
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -11,12 +12,15 @@ from typing import Annotated, Any
 import pytest
 from babel.messages.catalog import Catalog
 from babel.messages.mofile import write_mo
-from flask import Flask, abort, request
+from flask import Flask, Response, abort, request
 from flask.json.provider import DefaultJSONProvider
-from flask_babel import Babel
-from flask_babel import lazy_gettext as _
+from flask_babel import Babel, lazy_gettext
 from flask_limiter import Limiter
+from flask_sqlalchemy import SQLAlchemy
+from flask_talisman import Talisman
 from flask_wtf import CSRFProtect
+from sqlalchemy import text
+from sqlalchemy.pool import QueuePool
 
 from flask_jsonrpc_mcp import McpBlueprint, RpcError
 from flask_jsonrpc_mcp.testing import McpTestClient
@@ -260,7 +264,7 @@ def test_a_call_of_an_older_client_works_beside_all_of_them() -> None:
 def translated(tmp_path: Path) -> Flask:
     """An app with Flask-Babel and a German catalogue; the locale is that of the request."""
     german = Catalog("de")
-    for english, text in {
+    for english, translation in {
         "Greet": "Grüße",
         "Say hello": "Sagt Hallo",
         "Whom": "Wen",
@@ -268,7 +272,7 @@ def translated(tmp_path: Path) -> Flask:
         "No such person": "Niemand heißt so",
         "Really?": "Wirklich?",
     }.items():
-        german.add(english, text)
+        german.add(english, translation)
     folder = tmp_path / "de" / "LC_MESSAGES"
     folder.mkdir(parents=True)
     with (folder / "messages.mo").open("wb") as file:
@@ -276,19 +280,19 @@ def translated(tmp_path: Path) -> Flask:
 
     rpc = McpBlueprint()
 
-    @rpc.tool(title=_("Greet"), description=_("Say hello"))
-    def greet(name: Annotated[str, _("Whom")]) -> dict[str, Any]:
+    @rpc.tool(title=lazy_gettext("Greet"), description=lazy_gettext("Say hello"))
+    def greet(name: Annotated[str, lazy_gettext("Whom")]) -> dict[str, Any]:
         if name == "missing":
-            raise RpcError(_("No such person"))
-        return {"text": _("Hello"), "all": [_("Hello")]}
+            raise RpcError(lazy_gettext("No such person"))
+        return {"text": lazy_gettext("Hello"), "all": [lazy_gettext("Hello")]}
 
-    @rpc.tool(confirm=_("Really?"))
+    @rpc.tool(confirm=lazy_gettext("Really?"))
     def delete() -> Any:
-        return _("Hello")
+        return lazy_gettext("Hello")
 
-    @rpc.prompt(title=_("Greet"), description=_("Say hello"))
-    def welcome(name: Annotated[str, _("Whom")]) -> Any:
-        return _("Hello")
+    @rpc.prompt(title=lazy_gettext("Greet"), description=lazy_gettext("Say hello"))
+    def welcome(name: Annotated[str, lazy_gettext("Whom")]) -> Any:
+        return lazy_gettext("Hello")
 
     app = make_app(rpc)
     app.config["BABEL_TRANSLATION_DIRECTORIES"] = str(tmp_path)
@@ -364,3 +368,83 @@ def test_what_we_cannot_serialise_is_left_to_the_json_provider_of_the_app(face: 
     client = McpTestClient(app, face)
     assert client.call("price").value == {"prices": [{"cents": 5}, {"cents": 7}], "day": "2026-01-02"}
     assert "Internal error" in client.call("unknown").error.message
+
+
+# Database sessions
+
+
+def test_methods_that_exceed_their_timeout_give_their_connections_back(tmp_path: Path) -> None:
+    """The session of Flask-SQLAlchemy ends in teardown, which does not wait for a method that goes on."""
+    rpc, database = McpBlueprint(), SQLAlchemy()
+    go_on, done = threading.Event(), threading.Semaphore(0)
+
+    @rpc.tool(timeout=0.01)
+    def slow() -> None:
+        database.session.execute(text("SELECT 1"))
+        go_on.wait(60)
+        database.session.execute(text("SELECT 1"))  # teardown has given the first connection back
+
+    @rpc.tool
+    def quick() -> int:
+        return int(database.session.execute(text("SELECT 1")).scalar_one())
+
+    app = make_app(rpc)
+    app.config["SQLALCHEMY_DATABASE_URI"] = f"sqlite:///{tmp_path}/db.sqlite3"
+    app.config["SQLALCHEMY_ENGINE_OPTIONS"] = {
+        "poolclass": QueuePool,
+        "pool_size": 2,
+        "max_overflow": 0,
+        "pool_timeout": 5,
+        "connect_args": {"check_same_thread": False},
+    }
+    database.init_app(app)
+    app.teardown_appcontext(lambda error: done.release())
+    client = McpTestClient(app)
+    for _ in range(2):
+        assert client.call("slow").error.slug == "timeout"
+        assert done.acquire(timeout=30)
+    go_on.set()
+    for _ in range(2):
+        assert done.acquire(timeout=30)  # each of them has its own teardown when it ends
+    with app.app_context():
+        assert isinstance(database.engine.pool, QueuePool)
+        assert database.engine.pool.checkedout() == 0
+    assert client.call("quick").value == 1
+
+
+# Security headers
+
+
+def overwrite_policy(app: Flask) -> None:
+    @app.after_request
+    def set_policy(response: Response) -> Response:
+        response.headers["Content-Security-Policy"] = "default-src 'self'"
+        return response
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+@pytest.mark.parametrize("protect", [lambda app: Talisman(app, force_https=False), overwrite_policy])
+def test_the_explorer_keeps_its_own_policy(protect: Callable[[Flask], object], order: str) -> None:
+    app = make_app()
+    if order == "before":
+        protect(app)
+    app.register_blueprint(make_rpc())
+    if order == "after":
+        protect(app)
+    app.add_url_rule("/page", "page", lambda: "page")
+    http = app.test_client()
+    policy = http.get("/mcp/explorer").headers.getlist("Content-Security-Policy")
+    assert policy == make_app(make_rpc()).test_client().get("/mcp/explorer").headers.getlist("Content-Security-Policy")
+    assert "'self'" in http.get("/page").headers["Content-Security-Policy"]
+
+
+def test_the_explorer_keeps_its_policy_in_an_app_with_a_response_class_of_its_own() -> None:
+    class Special(Response):
+        default_mimetype = "text/special"
+
+    app = make_app(make_rpc())
+    app.response_class = Special
+    overwrite_policy(app)
+    response = app.test_client().get("/mcp/explorer")
+    assert "script-src 'sha256-" in response.headers["Content-Security-Policy"]
+    assert response.mimetype == "text/html"
