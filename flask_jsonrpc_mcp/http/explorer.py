@@ -105,7 +105,9 @@ def explorer(request: Request, registry: Registry, caller: Caller) -> Response:
     page = _page()
     body = page.before + html.escape(write(site).decode()) + page.after
     response = page_response(request, make_page(body.encode()), registry, caller, 0, mimetype="text/html")
-    return _page_response_class(current_app.response_class).force_type(response)  # type: ignore[arg-type]
+    # The same object, as an instance of another class.
+    _page_response_class(current_app.response_class).force_type(response)  # type: ignore[arg-type]
+    return response
 
 
 class PageResponse(Response):
