@@ -1,7 +1,7 @@
 """One annotated function: an MCP tool, a JSON-RPC 2.0 method and a REST endpoint of a Flask app."""
 
 from .ask import Elicit, Elicited, ElicitUrl, ListRoots, Root, Sample, Sampled
-from .auth import CachedPasswords, Caller
+from .auth import Caller
 from .blueprint import McpBlueprint
 from .call import Call, current_call
 from .content import (
@@ -16,6 +16,7 @@ from .content import (
 from .decorators import ToolGroup
 from .errors import RpcError
 from .invoke import method_called
+from .passwords import CachedPasswords
 from .tool import mcp_tool
 
 __all__ = [

@@ -11,11 +11,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import re
-import secrets
 import sqlite3
-import threading
-import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +27,7 @@ PermissionsLoader = Callable[[Any], Iterable[str] | None]
 UserLoader = Callable[[str], Any]
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_BASIC = re.compile(r"\S+ +[A-Za-z0-9+/]+={0,2}")
 
 LOCAL = "local"
 """The scheme of callers on the command line, who need no credentials."""
@@ -162,7 +159,7 @@ class Authenticator:
             return Caller(permissions=permissions, may_sign_in=bool(self.auths), address=address)
         [auth] = matching
         credentials = auth.get_auth()
-        if credentials is None or not _is_well_formed(auth, credentials):
+        if credentials is None or not _is_well_formed(auth, credentials, request):
             raise Unauthorized()
         user = auth.authenticate(credentials, auth.get_auth_password(credentials))
         if _is_refused(user):
@@ -208,6 +205,8 @@ class Authenticator:
             granted = None
         if granted is None:
             return frozenset()
+        if isinstance(granted, Mapping):  # its values may say no
+            raise TypeError(f"the permissions of a caller must be a list of names, not a {type(granted).__name__}")
         return frozenset([granted] if isinstance(granted, str) else granted)
 
 
@@ -228,9 +227,12 @@ def _has_credentials_for(auth: HTTPAuth, request: Request) -> bool:
     return request.headers.get("Authorization", "").strip().partition(" ")[0].lower() in _schemes(auth)
 
 
-def _is_well_formed(auth: HTTPAuth, credentials: Authorization) -> bool:
+def _is_well_formed(auth: HTTPAuth, credentials: Authorization, request: Request) -> bool:
     """Whether the credentials are complete, so that callbacks only get real ones and Flask-HTTPAuth raises no error."""
     if isinstance(auth, HTTPBasicAuth):
+        # Flask-HTTPAuth skips what is not Base64, and so the second of two headers that the server has joined.
+        if _BASIC.fullmatch(request.headers["Authorization"].strip()) is None:
+            return False
         username, password = credentials.get("username"), credentials.get("password")
         # Without these callbacks hmac.compare_digest compares the password, which must be ASCII then.
         any_text = auth.verify_password_callback or auth.hash_password_callback
@@ -280,75 +282,3 @@ def _facts_about(user: Any, names: tuple[str, ...]) -> Iterator[tuple[str, str]]
         if isinstance(value, (str, int, UUID)) and str(value):
             # With the types: the user 7 is not the user "7", nor the customer 7.
             yield f"{owner.__module__}.{owner.__qualname__}.{name}: {type(value).__name__}", str(value)
-
-
-class CachedPasswords:
-    """Caches for a short time that a password matches a hash. Use it in place of ``check_password_hash``.
-
-    ::
-
-        check_password = CachedPasswords(check_password_hash)
-
-        @auth.verify_password
-        def verify(username, password):
-            user = find_user(username)
-            if user and check_password(user.password_hash, password):
-                return user
-
-    A hash such as scrypt costs a tenth of a second of CPU by design; with this, a client pays it once per ``max_age``
-    and process. The cache holds keyed digests of hash and password, under a random key of this process. A new password
-    has a new hash, so the old one stops matching at once. Wrong passwords are not cached.
-
-    :param check: Compares a stored hash with a password, such as werkzeug's ``check_password_hash``.
-    :param max_age: For how many seconds a match is cached.
-    :param max_size: Maximum number of cached matches.
-    :param at_once: How many checks may run at the same time; each takes CPU and memory.
-    """
-
-    def __init__(
-        self,
-        check: Callable[[str, str], bool],
-        *,
-        max_age: float = 60,
-        max_size: int = 1024,
-        at_once: int = 4,
-    ) -> None:
-        if max_age <= 0 or max_size < 1 or at_once < 1:
-            raise ValueError("max_age, max_size and at_once must be greater than zero")
-        self._check = check
-        self._max_age = max_age
-        self._max_size = max_size
-        self._slots = threading.BoundedSemaphore(at_once)
-        self._key = secrets.token_bytes(32)
-        self._lock = threading.Lock()
-        self._known: OrderedDict[bytes, float] = OrderedDict()
-
-    def __call__(self, password_hash: str, password: str) -> bool:
-        """Whether a password matches a hash."""
-        digest = self._digest(password_hash, password)
-        if self._is_known(digest):
-            return True
-        with self._slots:
-            if self._is_known(digest):
-                return True  # another thread has checked it while this one waited
-            if not self._check(password_hash, password):
-                return False
-            self._remember(digest)
-        return True
-
-    def _digest(self, password_hash: str, password: str) -> bytes:
-        # The length keeps ("a", "bc") and ("ab", "c") apart.
-        content = f"{len(password_hash)}:{password_hash}{password}".encode("utf-8", "surrogatepass")
-        # Not an HMAC, which resists length extension but takes five times as long: the digests never leave the process.
-        return hashlib.sha256(self._key + content).digest()
-
-    def _is_known(self, digest: bytes) -> bool:
-        expires = self._known.get(digest)
-        return expires is not None and time.monotonic() < expires
-
-    def _remember(self, digest: bytes) -> None:
-        with self._lock:
-            self._known[digest] = time.monotonic() + self._max_age
-            self._known.move_to_end(digest)
-            while len(self._known) > self._max_size:
-                self._known.popitem(last=False)

@@ -232,7 +232,8 @@ class McpBlueprint(Decorators, Blueprint):
     def permissions_loader(self, loader: F) -> F:
         """Register the function that returns a caller's permissions, instead of the auth object's ``get_user_roles``.
 
-        It gets what the verify callback returned (the user name if that is ``True``), ``None`` for an anonymous caller.
+        It gets what the verify callback returned (the user name if that is ``True``), ``None`` for an anonymous caller,
+        and returns the names of permissions.
         """
         callback: PermissionsLoader = loader
         self._registry.auth.permissions_loader = callback

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from flask import Request, Response, request, url_for
+from werkzeug.exceptions import HTTPException
 
 from ..auth import Caller
 from ..call import log_unexpected, new_id
@@ -79,6 +80,8 @@ class Route:
             route = routes.get(_VARIABLE.sub(lambda found: own[found[1]], self.path).rstrip("/"), self) if own else self
             try:
                 response = route._serve(current, origin, registry, own if route is self else {})
+            except HTTPException:
+                raise  # abort() in a callback of the auth object; Flask passes it to host_app
             # Callbacks of the app run here too, such as a verify_password that calls sys.exit().
             except BaseException as error:
                 fault = ServerFault(new_id())

@@ -15,7 +15,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from flask import Flask, g, request
+from flask import Flask, abort, g, request
 from flask_httpauth import HTTPBasicAuth, HTTPDigestAuth, HTTPTokenAuth, MultiAuth
 from flask_limiter import Limiter
 from itsdangerous import URLSafeTimedSerializer
@@ -95,6 +95,11 @@ def encoded(raw: bytes) -> str:
         "Basic " + encoded(b"admin:admin\x00"),
         "Basic " + encoded(b"ad\nmin:admin"),
         "Basic " + "A" * 6000,
+        "Basic !" + encoded(b"admin:admin"),
+        # Two headers, which a server joins: a proxy in front may have looked at the other one.
+        "Basic " + encoded(b"admin:admin") + ",Basic " + encoded(b"writer:writer"),
+        "Basic " + encoded(b"admin:admin") + ", Bearer x",
+        "Bearer x, Basic " + encoded(b"admin:admin"),
         "Basic é",
         "Foo " + encoded(b"admin:admin"),
         "Bearer " + encoded(b"admin:admin"),
@@ -290,6 +295,17 @@ def test_roles_may_be_one_several_or_none(roles: Any, names: list[str]) -> None:
     assert site.names(headers=basic("ada")) == names
 
 
+@pytest.mark.parametrize("roles", [{"write": False}, {"write": True}, 7, [["write"]]], ids=repr)
+def test_roles_that_are_no_list_of_names_grant_nothing(roles: Any) -> None:
+    """The keys of a mapping are names, but its values may say no."""
+    auth = HTTPBasicAuth()
+    auth.verify_password(lambda username, password: username)
+    auth.get_user_roles(lambda user: roles)
+    site = Site(McpBlueprint(auth=auth))
+    site.tool(lambda: 1, name="w", access=["write"])
+    assert site.list_tools(headers=basic("ada")).status_code == 500
+
+
 def test_async_callbacks() -> None:
     auth = HTTPBasicAuth()
 
@@ -405,6 +421,23 @@ def test_a_failing_verify_callback_is_a_500_that_tells_nothing(failure: BaseExce
     assert response.status_code == 500
     assert response.get_json()["error"]["code"] == "internal_error"
     assert b"secret" not in response.data
+
+
+@pytest.mark.parametrize("status", [401, 403, 429, 503])
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("where", ["verify_password", "permissions_loader"])
+def test_a_callback_may_abort(where: str, face: faces.Face, status: int) -> None:
+    """Such as one that locks a user out after too many wrong passwords."""
+    auth = make_auth()
+    rpc = McpBlueprint(auth=auth)
+    rpc.add_method("f", mcp_tool(annotations={"readOnlyHint": True})(lambda: 1))
+    if where == "verify_password":
+        auth.verify_password(lambda username, password: abort(status))
+    else:
+        rpc.permissions_loader(lambda user: abort(status))
+    response = face("f", {}).send(Site(rpc).client, basic("admin"))
+    assert (response.status_code, response.mimetype) == (status, "application/json")
+    assert ("WWW-Authenticate" in response.headers) is (status == 401)
 
 
 def test_credentials_of_two_kinds_at_once_are_refused() -> None:

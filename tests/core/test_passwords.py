@@ -55,7 +55,7 @@ def test_hash_and_password_are_kept_apart() -> None:
 
 def test_it_forgets_after_a_while(checks: Checks, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
-    monkeypatch.setattr("flask_jsonrpc_mcp.auth.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("flask_jsonrpc_mcp.passwords.time.monotonic", lambda: now[0])
     check = CachedPasswords(checks, max_age=60)
     for at in (1000, 1059, 1060, 1119):
         now[0] = at
