@@ -40,16 +40,19 @@ METHOD, PROMPT, RESOURCE, COMPLETION = "method", "prompt", "resource", "completi
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """MCP's log levels, least severe first."""
 
-MCP = "mcp"
-"""The ``face`` of calls from MCP clients."""
+MCP, BRIDGE = "mcp", "bridge"
+"""The faces for MCP clients: ``/mcp`` or stdio, and the bridge, which calls the other routes for them."""
+
+BRIDGE_HEADER = "Mcp-Bridge"
+"""The bridge sends it, so that the site does not take its client for a person."""
 
 POLL_EVERY = 1.0
 """After how many seconds a running call checks again whether its client has cancelled it."""
 
 _CANNOT_CONFIRM = (
-    "Not done: a person must confirm this first, and this MCP client cannot ask one. Use a client with the capability"
-    " elicitation (before 2026-07-28 it must also accept text/event-stream), or declare the tool with"
-    " confirm_required=False to run it without the question"
+    "Not done: a person must confirm this first, and this MCP client cannot ask one. Connect a client with the"
+    " capability elicitation to /mcp (before 2026-07-28 it must also accept text/event-stream), or declare the tool"
+    " with confirm_required=False to run it without the question"
 )
 
 
@@ -93,7 +96,7 @@ class Call:
     """One call of a method. A running method finds its own as ``current_call``.
 
     :param arguments: By name, or by position.
-    :param face: Where it came in: ``rest``, ``jsonrpc``, ``mcp``, ``cli``.
+    :param face: Where it came in: ``rest``, ``jsonrpc``, ``mcp``, ``bridge``, ``cli``.
     :param kind: ``method``, ``prompt``, ``resource`` or ``completion``.
     :param capabilities: What the client can be asked: ``elicitation``, ``elicitation.url``, ``sampling``, ``roots``.
     :param answers: The client's answers to questions of earlier runs.
@@ -211,7 +214,7 @@ class Call:
             raise CannotAsk()
         question = Elicit(message)
         if question.feature not in self.capabilities:
-            if self.face == MCP and required:
+            if self.face in (MCP, BRIDGE) and required:
                 raise RpcError(_CANNOT_CONFIRM)
             return
         answer = self._answers_to({CONFIRM_KEY: question}, has_run=False)[CONFIRM_KEY]

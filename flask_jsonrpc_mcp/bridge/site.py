@@ -20,6 +20,7 @@ from typing import Any
 
 import httpx
 
+from ..call import BRIDGE_HEADER
 from ..errors import ParseError, RpcError, one_line
 from ..strict_json import MAX_RESULT_DEPTH, read
 from ..version import __version__
@@ -105,6 +106,7 @@ class Site:
             "Accept": "application/json",
             "Accept-Encoding": "gzip",
             "User-Agent": f"flask-jsonrpc-mcp/{__version__}",
+            BRIDGE_HEADER: __version__,
         }
         if options.authorization is not None:
             headers["Authorization"] = options.authorization

@@ -13,6 +13,7 @@ from werkzeug.exceptions import RequestEntityTooLarge
 
 from .. import strict_json
 from ..auth import Caller
+from ..call import BRIDGE, BRIDGE_HEADER
 from ..config import MAX_BODY
 from ..errors import (
     BodyTooLarge,
@@ -28,6 +29,11 @@ from ..errors import (
 from ..registry import Page, Registry
 
 JSON = "application/json"
+
+
+def face_of(request: Request, face: str) -> str:
+    """Return the face of a call: the bridge if it sent the request, else the one that the path belongs to."""
+    return BRIDGE if BRIDGE_HEADER in request.headers else face
 
 
 def read_json_body(request: Request, mimetypes: Collection[str] = (JSON,)) -> Any:

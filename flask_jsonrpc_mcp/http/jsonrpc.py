@@ -23,6 +23,7 @@ from ..strict_json import write
 from .batches import answer_batch
 from .io import (
     error_response,
+    face_of,
     json_response,
     make_page,
     no_content,
@@ -109,7 +110,7 @@ class _Exchange:
             message.method,
             message.params,
             self.caller,
-            FACE,
+            face_of(self.request, FACE),
             listed_only=self.tool is not None,
             read_only=self.by_get and current_app.config["JSONRPC_MCP_GET_METHODS"] == GET_READ_ONLY,
         )

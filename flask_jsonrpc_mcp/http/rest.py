@@ -13,7 +13,7 @@ from ..invoke import invoke
 from ..method import Method
 from ..registry import Page, Registry, decode_cursor
 from ..strict_json import write
-from .io import json_response, make_page, page_response, read_json_body, read_query, rest_error
+from .io import face_of, json_response, make_page, page_response, read_json_body, read_query, rest_error
 from .routes import ANY_VERB, Route
 
 FACE = "rest"
@@ -54,7 +54,7 @@ def invoke_tool(request: Request, registry: Registry, caller: Caller) -> Respons
 
     body = load("invoke", read_json_body(request))
     try:
-        result = invoke(Call(body["name"], body["arguments"], caller, FACE), registry)
+        result = invoke(Call(body["name"], body["arguments"], caller, face_of(request, FACE)), registry)
     except RpcError as error:
         if error.slug == RpcError.slug:
             return rest_error(error, f"Tool execution failed: {error.message}")

@@ -6,12 +6,16 @@ import json
 import logging
 import threading
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from werkzeug.serving import make_server
 
-from tests.conftest import asking
+from flask_jsonrpc_mcp import McpBlueprint
+from tests.conftest import asking, make_app
+from tests.support.servers import free_port
 from tests.support.stdio_client import modern
 
 from .conftest import Bridged, Connect, call, failure, listed, success, text_of
@@ -217,3 +221,21 @@ def test_what_a_site_says_about_other_sites_is_not_believed(
         assert call(connect(token="secret-token"), "node.create", {"title": "a"})["isError"] is False
         assert other.seen == []
     assert "ignored the endpoints of other sites in /.well-known/mcp.json" in caplog.messages
+
+
+@pytest.mark.parametrize("endpoint", ["/jsonrpc", "/mcp/tools/{name}", "/mcp/tools/invoke"])
+def test_a_tool_that_a_person_must_confirm_does_not_run_by_way_of_the_bridge(connect: Connect, endpoint: str) -> None:
+    rpc, deleted = McpBlueprint(), []
+    rpc.add_tool(lambda number: deleted.append(number), "delete", confirm="Delete {number}?")
+    rpc.add_tool(lambda number: deleted.append(number), "trash", confirm="Trash {number}?", confirm_required=False)
+    port = free_port()
+    server = make_server("127.0.0.1", port, make_app(rpc, SECRET_KEY="key"))
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(server.serve_forever)
+        try:
+            bridge = connect(url=f"http://127.0.0.1:{port}", endpoint=endpoint)
+            assert "a person must confirm this first" in text_of(call(bridge, "delete", {"number": 7}))
+            assert call(bridge, "trash", {"number": 8})["isError"] is False
+        finally:
+            server.shutdown()
+    assert deleted == [8]

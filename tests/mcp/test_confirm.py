@@ -20,9 +20,9 @@ from tests.support.mcp_messages import LegacyClient, ModernClient, client_of, er
 ERAS = [MODERN, LEGACY[0]]
 REFUSED = "Not done: the person who was asked did not agree"
 CANNOT_CONFIRM = (
-    "Not done: a person must confirm this first, and this MCP client cannot ask one. Use a client with the capability"
-    " elicitation (before 2026-07-28 it must also accept text/event-stream), or declare the tool with"
-    " confirm_required=False to run it without the question"
+    "Not done: a person must confirm this first, and this MCP client cannot ask one. Connect a client with the"
+    " capability elicitation to /mcp (before 2026-07-28 it must also accept text/event-stream), or declare the tool"
+    " with confirm_required=False to run it without the question"
 )
 
 
