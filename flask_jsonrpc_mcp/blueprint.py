@@ -271,7 +271,9 @@ class McpBlueprint(Decorators, Blueprint):
             )
             endpoints.add(well_known.endpoint)
         _check_rules(app, endpoints)
-        host_app.before_request(app, self, endpoints, csrf_exempt=self._csrf_exempt)
+        if host_app.EXTENSION not in app.extensions:
+            app.extensions[host_app.EXTENSION] = host_app.HostApp(app)
+        app.extensions[host_app.EXTENSION].add(self, endpoints, csrf_exempt=self._csrf_exempt)
 
 
 def _check_rules(app: App, endpoints: set[str]) -> None:

@@ -6,7 +6,7 @@ Flask answers some requests to our paths before one of our views runs: one with 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from flask import Blueprint, Response, current_app, request
@@ -17,6 +17,8 @@ from ..errors import RpcError
 from ..failures import http_failure
 from ..registry import Registry
 from .routes import Route
+
+EXTENSION = "jsonrpc_mcp_host_app"
 
 
 def answer_rejected_requests(blueprint: Blueprint, routes: Mapping[str, Route], registry: Registry) -> None:
@@ -40,23 +42,38 @@ def answer_rejected_requests(blueprint: Blueprint, routes: Mapping[str, Route], 
         Blueprint.register_error_handler(blueprint, status, answer)
 
 
-def before_request(app: App, blueprint: Blueprint, endpoints: set[str], *, csrf_exempt: bool) -> None:
-    """Add a function that runs before each request of the app.
+class HostApp:
+    """Our blueprints in an app. It adds one function that runs before each request of the app."""
 
-    :param endpoints: Those of our routes.
-    :param csrf_exempt: Exempt the blueprint from Flask-WTF's ``CSRFProtect``. Our routes accept only JSON bodies and
-        check ``Origin``, so that no form of another site reaches them.
-    """
-    # Once now, and once before the first request, because the app may be protected later than this.
-    exempt: list[Callable[[], None]] = [lambda: _exempt_from_csrf(app, blueprint)] * 2 if csrf_exempt else []
-    if exempt:
-        exempt.pop()()
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._endpoints: set[str] = set()
+        self._to_exempt: list[Blueprint] = []
+        app.before_request(self._answer_other_methods)
 
-    @app.before_request
-    def answer_other_methods() -> Any:
+    def add(self, blueprint: Blueprint, endpoints: set[str], *, csrf_exempt: bool) -> None:
+        """Add a blueprint.
+
+        :param endpoints: Those of our routes.
+        :param csrf_exempt: Exempt it from Flask-WTF's ``CSRFProtect``. Our routes accept only JSON bodies and check
+            ``Origin``, so that no form of another site reaches them.
+        """
+        self._endpoints |= endpoints
+        if csrf_exempt:
+            self._to_exempt.append(blueprint)
+            self._exempt_from_csrf()
+
+    def _exempt_from_csrf(self) -> None:
+        protection = self._app.extensions.get("csrf")  # where Flask-WTF puts its CSRFProtect
+        if protection is not None and hasattr(protection, "exempt"):
+            while self._to_exempt:
+                protection.exempt(self._to_exempt.pop())
+
+    def _answer_other_methods(self) -> Any:
         """Call our view for an HTTP method that it does not serve, because the 405 response of Flask is HTML."""
-        if exempt:
-            exempt.pop()()
+        if self._to_exempt:
+            self._exempt_from_csrf()  # the app may have been protected after our blueprint was registered
+            self._to_exempt.clear()
         rejected = request.routing_exception
         if not isinstance(rejected, MethodNotAllowed) or not rejected.valid_methods:
             return None
@@ -64,10 +81,4 @@ def before_request(app: App, blueprint: Blueprint, endpoints: set[str], *, csrf_
         if adapter is None:
             return None
         endpoint, variables = adapter.match(method=next(iter(rejected.valid_methods)))
-        return current_app.view_functions[endpoint](**variables) if endpoint in endpoints else None
-
-
-def _exempt_from_csrf(app: App, blueprint: Blueprint) -> None:
-    protection = app.extensions.get("csrf")  # where Flask-WTF puts its CSRFProtect
-    if protection is not None and hasattr(protection, "exempt"):
-        protection.exempt(blueprint)
+        return current_app.view_functions[endpoint](**variables) if endpoint in self._endpoints else None
