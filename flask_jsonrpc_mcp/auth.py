@@ -253,13 +253,15 @@ def _is_text(value: str | None, *, ascii_only: bool = False) -> bool:
 
 
 def _is_refused(user: Any) -> bool:
-    """Whether a callback has found no user: what ``login_required`` refuses, and everything else that is falsy.
+    """Whether a callback has found no user: everything falsy, of which ``login_required`` refuses a part.
+
+    A user is never compared with anything, because its ``__eq__`` may raise.
 
     :raises TypeError: for a coroutine, which is truthy before it has checked anything.
     """
     if inspect.isawaitable(user):
         raise TypeError("the callback that checks credentials returned a coroutine; declare it with async def")
-    return not user or user in (False, None)
+    return not user
 
 
 def _secret_in(credentials: Authorization) -> str | None:
