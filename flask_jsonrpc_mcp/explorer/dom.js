@@ -31,7 +31,7 @@ function button(text, onclick, attributes = {}) {
   return make("button", { type: "button", onclick, ...attributes }, text);
 }
 
-// Several views in one place, one of them shown. Each tab is [label, make its content].
+// Several views in one place, one of them shown. Each tab is [label, make its content, the text to copy].
 function makeTabs(label, tabs) {
   const panel = make("div", { class: "tab-panel", role: "tabpanel", id: newId(), tabindex: "0" });
   let chosen = 0;
@@ -58,7 +58,24 @@ function makeTabs(label, tabs) {
     button(name, () => choose(index), { role: "tab", id: newId(), "aria-controls": panel.id, class: "tab" }));
   choose(0);
   const list = make("div", { role: "tablist", "aria-label": label, class: "tab-list", onkeydown: move }, buttons);
-  return make("div", {}, list, panel);
+  return make("div", {}, make("div", { class: "tab-bar" }, list, copyButton(() => tabs[chosen][2]())), panel);
+}
+
+// A table that scrolls sideways within itself where it is wide.
+function scrollingTable(caption, columns, body, kind) {
+  return make("div", { class: "scrolls", tabindex: "0", role: "region", "aria-label": caption },
+    make("table", { class: kind }, make("caption", { class: "visually-hidden" }, caption),
+      make("thead", {}, make("tr", {}, columns.map((text) => make("th", { scope: "col" }, text)))), body));
+}
+
+// A button that hides an element, and shows it again.
+function foldButton(element) {
+  const fold = button("Collapse", () => {
+    element.hidden = !element.hidden;
+    fold.textContent = element.hidden ? "Expand" : "Collapse";
+    fold.setAttribute("aria-expanded", String(!element.hidden));
+  }, { class: "quiet", "aria-expanded": "true", "aria-controls": element.id });
+  return fold;
 }
 
 // Ask in a dialog; the answer is the value of the button that was pressed, "" for Escape.

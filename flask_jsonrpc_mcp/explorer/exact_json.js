@@ -35,24 +35,3 @@ function spacedJson(value) {
 function isObject(value) {
   return value !== null && typeof value === "object" && !Array.isArray(value) && !isExactNumber(value);
 }
-
-const MAX_COLOURED = 100_000;
-
-// JSON with its parts marked for colours.
-function showJson(value) {
-  const text = prettyJson(value);
-  const shown = make("pre", { class: "json", tabindex: "0" });
-  if (text.length > MAX_COLOURED) {
-    shown.append(text);
-    return shown;
-  }
-  const tokens = /("(?:\\.|[^"\\])*")(\s*:)?|(-?\d[\d.eE+-]*)|\b(true|false|null)\b/g;
-  let end = 0;
-  for (const match of text.matchAll(tokens)) {
-    const kind = match[2] ? "key" : match[1] ? "string" : match[3] ? "number" : "word";
-    shown.append(text.slice(end, match.index), make("span", { class: kind }, match[1] ?? match[0]), match[2] ?? "");
-    end = match.index + match[0].length;
-  }
-  shown.append(text.slice(end));
-  return shown;
-}

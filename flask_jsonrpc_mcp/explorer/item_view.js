@@ -70,14 +70,17 @@ async function suggest(server, { reference }, form, input) {
 
 // The call as it is filled in now, in the ways in which it can be made elsewhere.
 function makeSameCall(server, call) {
-  let shown = null;
-  // The text is changed in its place: were it made anew, a click on its button could come to nothing.
-  const refresh = () => (shown.place.textContent = shown.text());
-  const tabs = snippetsOf(server, call()).map(([name], index) => [name, () => {
-    const text = () => snippetsOf(server, call())[index][1]();
-    shown = { place: showText(text()), text };
-    return make("div", { class: "snippet" }, shown.place, copyButton(text));
-  }]);
+  const place = make("div");
+  let text = null;
+  const refresh = () => place.replaceChildren(showText(text()));
+  const tabs = snippetsOf(server, call()).map(([name], index) => {
+    const snippet = () => snippetsOf(server, call())[index][1]();
+    return [name, () => {
+      text = snippet;
+      refresh();
+      return place;
+    }, snippet];
+  });
   return { element: makeTabs("The same call as", tabs), refresh };
 }
 
@@ -85,8 +88,8 @@ async function showPermissions(server, item, facts) {
   try {
     const { access = [] } = await server.describe(item.name);
     if (access.length === 0) return;
-    facts.append(make("dt", {}, access.length > 1 ? "Permissions" : "Permission"),
-      make("dd", {}, access.map((name) => make("code", {}, name))));
+    facts.append(make("div", {}, make("dt", {}, access.length > 1 ? "Permissions" : "Permission"),
+      make("dd", {}, access.map((name) => make("code", {}, name)))));
   } catch {
     // A server may keep its descriptions to itself; the tool works all the same.
   }
@@ -97,7 +100,7 @@ function schemaSection(item) {
     const table = schema && schemaTable(schema, title);
     return table && make("section", {}, make("h2", {}, title), table,
       make("details", {}, make("summary", {}, "JSON Schema"),
-        make("div", { class: "snippet" }, showJson(schema), copyButton(() => prettyJson(schema)))));
+        copyButton(() => prettyJson(schema)), showJson(schema)));
   };
   const parts = [part("What it takes", item.schema), part("What it gives", item.output)].filter(Boolean);
   return parts.length > 0 && make("div", { class: "schemas" }, parts);

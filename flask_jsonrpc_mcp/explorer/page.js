@@ -112,7 +112,6 @@ function show(focus = false) {
   const view = views.get(location.hash);
   document.title = `${item.title} – ${about.name}`;
   find("main").replaceChildren(view.element);
-  find("main").scrollTop = 0;
   scrollTo(0, 0);
   if (focus) view.heading.focus();
 }

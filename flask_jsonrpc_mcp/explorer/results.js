@@ -6,14 +6,6 @@ function dataUrl(mimeType, data) {
   return `data:${mimeType};base64,${data}`;
 }
 
-function showText(text) {
-  return make("pre", { class: "text", tabindex: "0" }, text);
-}
-
-function showValue(value) {
-  return typeof value === "string" ? showText(value) : showJson(value);
-}
-
 function showBinary(mimeType = "application/octet-stream", data) {
   const type = /^[\w.+-]+\/[\w.+-]+$/.test(mimeType) ? mimeType : "application/octet-stream";
   const url = dataUrl(type, data);
@@ -58,25 +50,37 @@ function repeats(content, value) {
   }
 }
 
-// The views of a result: [label, make it] each.
+// The views of a result, as tabs: [label, make it, the text to copy] each.
 // canRead: whether the server has resources, which links in the result may lead to.
 function viewsOf(method, result, canRead) {
   const views = [];
-  const list = (items, show) => () => make("div", { class: "blocks" }, items.map(show));
+  const list = (label, items, show, text) =>
+    [label, () => make("div", { class: "blocks" }, items.map(show)), () => items.map(text).join("\n\n")];
   if (method === "tools/call") {
     const content = result.content ?? [];
     const structured = result.structuredContent;
-    if (structured !== undefined) views.push(["Result", () => showValue(structured)]);
+    if (structured !== undefined) views.push(...valueViews(structured));
     const adds = content.length > 0 && (structured === undefined || !repeats(content, structured));
-    if (adds) views.push(["Content", list(content, (block) => showBlock(block, canRead))]);
+    if (adds) views.push(list("Content", content, (block) => showBlock(block, canRead), blockText));
   }
   if (method === "prompts/get") {
-    views.push(["Messages", list(result.messages ?? [], ({ role, content }) =>
-      make("section", { class: "message" }, make("h4", {}, role), showBlock(content, canRead)))]);
+    views.push(list("Messages", result.messages ?? [], ({ role, content }) =>
+      make("section", { class: "message" }, make("h4", {}, role), showBlock(content, canRead)), ({ content }) => blockText(content)));
   }
-  if (method === "resources/read") views.push(["Contents", list(result.contents ?? [], showContents)]);
-  views.push(["Reply", () => showJson(result)]);
+  if (method === "resources/read") views.push(list("Contents", result.contents ?? [], showContents, blockText));
+  views.push(["Reply", () => showJson(result), () => prettyJson(result)]);
   return views;
+}
+
+function valueViews(value) {
+  if (typeof value === "string") return [["Result", () => showText(value), () => value]];
+  const json = ["JSON", () => showJson(value), () => prettyJson(value)];
+  const table = tableIn(value);
+  return table ? [["Table", () => showTable(table), () => prettyJson(value)], json] : [["Result", ...json.slice(1)]];
+}
+
+function blockText(block) {
+  return block.text ?? prettyJson(block);
 }
 
 function textOf(result) {

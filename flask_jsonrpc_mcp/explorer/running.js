@@ -1,7 +1,5 @@
 // One call from the button to its result: confirmed, running, asked back, done, cancelled or failed.
 
-const MOST_MESSAGES = 200;
-
 function makeRunner(server, about, item, form) {
   const outcome = make("section", { class: "outcome", "aria-label": "Result", hidden: true });
   const run = make("button", { type: "submit", class: "primary run" }, item.kind === "tools" ? "Run" : "Get");
@@ -63,7 +61,7 @@ function makeRunner(server, about, item, form) {
       outcome.hidden = false;
       outcome.replaceChildren(progress.element);
       const result = await server.ask(method, { ...params, ...answers }, {
-        signal: controller.signal, schema, onNotification: progress.hear,
+        signal: controller.signal, schema, onNotification: progress.onNotification,
       });
       if (result.resultType !== "input_required") return result;
       answers = result.requestState === undefined ? {} : { requestState: result.requestState };
@@ -77,7 +75,8 @@ function makeRunner(server, about, item, form) {
   function show(text, tone, ...content) {
     outcome.hidden = false;
     const heading = make("h3", { class: `status ${tone}`, tabindex: "-1" }, text);
-    outcome.replaceChildren(heading, ...content);
+    const body = make("div", { id: newId() }, content);
+    outcome.replaceChildren(make("div", { class: "heading" }, heading, content.length > 0 && foldButton(body)), body);
     if (document.activeElement === document.body) heading.focus(); // it was on a question that is gone
     outcome.scrollIntoView({ block: "nearest" });
     announce(text);
@@ -106,31 +105,4 @@ async function confirmRun(item, value) {
       make("div", { class: "actions" },
         make("button", { value: "" }, "Cancel"), make("button", { value: "run", class: "danger" }, "Run it"))));
   return (await askInDialog(dialog)) === "run";
-}
-
-// What a call tells on its way: how far it is, and what it says.
-function makeProgress() {
-  const bar = make("progress", { "aria-label": "Progress" });
-  const status = make("p", { class: "status muted" }, "Running…");
-  const messages = make("ol", { class: "messages", "aria-label": "Messages", hidden: true });
-
-  function say(text) {
-    messages.hidden = false;
-    messages.append(make("li", {}, text));
-    if (messages.childElementCount > MOST_MESSAGES) messages.firstElementChild.remove();
-    messages.scrollTop = messages.scrollHeight;
-  }
-  return {
-    element: make("div", { class: "progress" }, status, bar, messages),
-    hear({ method, params = {} }) {
-      if (method === "notifications/message") say(`${params.level}: ${plain(params.data)}`);
-      if (method !== "notifications/progress") return;
-      if (params.total !== undefined) {
-        bar.max = params.total;
-        bar.value = params.progress;
-      }
-      status.textContent = `Running… ${params.progress}${params.total === undefined ? "" : ` of ${params.total}`}`;
-      if (params.message !== undefined) say(params.message);
-    },
-  };
 }

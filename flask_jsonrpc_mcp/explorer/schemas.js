@@ -154,8 +154,5 @@ function schemaTable(schema, caption) {
   if (rules.properties) addInner(schema, 0);
   else if (Object.keys(rules).length > 0) add(schema, "value", false, 0);
   if (rows.length === 0) return null;
-  return make("div", { class: "scrolls", tabindex: "0", role: "region", "aria-label": caption },
-    make("table", {}, make("caption", { class: "visually-hidden" }, caption),
-      make("thead", {}, make("tr", {}, ["Field", "Type", "Meaning"].map((text) => make("th", { scope: "col" }, text)))),
-      make("tbody", {}, rows)));
+  return scrollingTable(caption, ["Field", "Type", "Meaning"], make("tbody", {}, rows), "fields-table");
 }

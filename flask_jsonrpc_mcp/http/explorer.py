@@ -36,11 +36,13 @@ _SCRIPTS = (
     "exact_json.js",
     "wire.js",
     "schemas.js",
+    "values.js",
     "controls.js",
     "form.js",
     "results.js",
     "asking_back.js",
     "items.js",
+    "progress.js",
     "running.js",
     "snippets.js",
     "item_view.js",
@@ -66,13 +68,19 @@ def _page() -> _Page:
     def read(name: str) -> str:
         return (sources / name).read_text(encoding="utf-8")
 
-    style = "\n" + read("style.css")
-    script = '\n"use strict";\n(() => {\n' + "\n".join(map(read, _SCRIPTS)) + "})();\n"
-    before, after = read("page.html").replace("@style@", style).replace("@script@", script).split("@site@")
+    parts = {
+        "style": "\n" + read("style.css"),
+        "theme": "\n" + read("theme.js"),
+        "script": '\n"use strict";\n(() => {\n' + "\n".join(map(read, _SCRIPTS)) + "})();\n",
+    }
+    page = read("page.html")
+    for name, part in parts.items():
+        page = page.replace(f"@{name}@", part)
+    before, after = page.split("@site@")
     policy = [
         "default-src 'none'",
-        f"script-src {_hash_of(script)}",
-        f"style-src {_hash_of(style)}",
+        f"script-src {_hash_of(parts['theme'])} {_hash_of(parts['script'])}",
+        f"style-src {_hash_of(parts['style'])}",
         "connect-src 'self'",
         # For images and audio that tools return.
         "img-src data:",

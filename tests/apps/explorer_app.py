@@ -177,6 +177,39 @@ def show_everything() -> ToolResult:
     )
 
 
+@rpc.method("shows.hotels")
+@mcp_tool(title="List hotels", annotations=READ_ONLY)
+def hotels(count: int = 3) -> list[dict[str, Any]]:
+    """Return objects with members of every kind."""
+    return [
+        {
+            "id": number,
+            "name": f"Hotel <i>{number}</i>",
+            "stars": None if number == 1 else number % 5,
+            "pool": number % 2 == 0,
+            "near": ["sea", "station"],
+            "address": {"street": "Long Lane", "number": number},
+            "praise": "Quiet rooms. " * (1 if number == 1 else 50),
+            "manager": f"manager-{number}@a-very-long-domain-name.example",
+        }
+        for number in range(1, count + 1)
+    ]
+
+
+@rpc.method("shows.page")
+@mcp_tool(annotations=READ_ONLY)
+def page_of_hotels() -> dict[str, Any]:
+    """Return a list of objects and facts about it."""
+    return {"items": [{"id": 1}, {"id": 2, "name": "Sea View"}], "total": 9, "next": None}
+
+
+@rpc.method("shows.letter")
+@mcp_tool(annotations=READ_ONLY)
+def letter(lines: int) -> str:
+    """Return a long text."""
+    return "\n".join(f"Line {number}" for number in range(1, lines + 1))
+
+
 @rpc.method("shows.failure")
 @mcp_tool(annotations=READ_ONLY)
 def fail() -> None:
@@ -215,6 +248,16 @@ def pack(suitcase: str) -> str:
             job.was_cancelled.set()
             return "nobody waits"
     return "packed"
+
+
+@rpc.method("jobs.recite", streams=True)
+@mcp_tool(title="Recite a long poem", annotations=READ_ONLY)
+def recite(poem: str, lines: int) -> str:
+    """Report very often, and go on when told to."""
+    for number in range(1, lines + 1):
+        current_call.progress(number, lines, f"Line {number} of a poem that takes no end")
+    jobs[poem].go_on.wait(60)
+    return "recited"
 
 
 @rpc.method("jobs.go_on")

@@ -16,7 +16,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from tests.apps.explorer_app import BEYOND_JAVASCRIPT
-from tests.support.browser import PHONE, Explorer, chromium
+from tests.support.browser import DESKTOP, PHONE, Explorer, chromium
 from tests.support.servers import ROOT, Server, gunicorn, need, need_made
 
 AXE = ROOT / "tests/explorer/node_modules/axe-core/axe.min.js"
@@ -96,7 +96,7 @@ def test_the_list_can_be_searched_by_name_title_and_description(page: Explorer) 
     page.open()
     page.fill_search("FOUR trip")
     assert page.texts("nav .title") == ["Book a trip"]
-    assert page.texts("#found") == ["1 of 15"]
+    assert page.texts("#found") == ["1 of 19"]
     page.fill_search("no such thing")
     assert page.texts("nav .title") == []
     assert page.texts("#found") == ["Nothing found"]
@@ -150,6 +150,7 @@ def test_schemas_are_shown_as_tables_and_as_they_are(page: Explorer) -> None:
     assert [row.split() for row in rows if row.startswith("age")] == [["age", "required", "integer", "0", "to", "130"]]
     assert [row.split()[0] for row in rows][:5] == ["period", "start", "end", "guests", "name"]
     page.press_summary("JSON Schema")
+    page.wait_for(".schemas .more", "Show all").click()
     assert json.loads(page.wait_for(".schemas pre").text)["required"] == ["period", "guests"]
 
 
@@ -303,6 +304,73 @@ def test_every_kind_of_content_is_shown(page: Explorer) -> None:
     assert links == ["https://site.example/report.pdf", f"{page.url}/mcp/explorer#/resources/javascript%3Aalert(1)"]
 
 
+def test_a_list_of_objects_is_a_table(page: Explorer) -> None:
+    page.open("#/tools/shows.hotels")
+    page.press("Run")
+    page.wait_for(".outcome table")
+    assert page.texts(".outcome th") == ["id", "name", "stars", "pool", "near", "address", "praise", "manager"]
+    first = page.texts(".outcome tbody tr:first-child td")
+    assert first[:5] == ["1", "Hotel <i>1</i>", "null", "false", "sea, station"]
+    assert first[5:7] == ['{"street": "Long Lane", "number": 1}', "Quiet rooms."]
+    page.press("JSON", ".outcome")
+    page.wait_for(".outcome pre", "Hotel <i>1</i>")
+
+
+def test_facts_beside_a_list_of_objects_are_above_the_table(page: Explorer) -> None:
+    page.open("#/tools/shows.page")
+    page.press("Run")
+    page.wait_for(".outcome table")
+    assert page.texts(".outcome tbody td") == ["1", "", "2", "Sea View"]
+    assert page.texts(".outcome .facts dt") == ["total", "next"]
+    assert page.texts(".outcome .facts dd") == ["9", "null"]
+    assert page.result() == {"items": [{"id": 1}, {"id": 2, "name": "Sea View"}], "total": 9, "next": None}
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+def test_a_wide_table_scrolls_within_itself(page: Explorer, size: tuple[int, int]) -> None:
+    page.open("#/tools/shows.hotels", size=size, touch=size == PHONE)
+    page.press("Run")
+    table = page.wait_for(".outcome .scrolls")
+    inside, across = page.driver.execute_script(
+        "return [arguments[0].scrollWidth - arguments[0].clientWidth, document.documentElement.scrollWidth]", table
+    )
+    assert (inside > 100, across) == (True, size[0])
+
+
+def test_what_is_long_is_cut_and_can_be_seen_whole(page: Explorer) -> None:
+    page.open("#/tools/shows.letter")
+    page.fill("lines", "500")
+    page.press("Run")
+    page.press("Show all 500 lines", ".outcome")
+    assert page.wait_for(".outcome pre").text.endswith("\nLine 500")
+    page.press("Show less", ".outcome")
+    assert 10 < len(page.wait_for(".outcome pre").text.splitlines()) < 100
+    page.press_link("List hotels")
+    page.fill("count", "200")
+    page.press("Run")
+    page.press("Show all 200 rows", ".outcome")
+    assert len(page.driver.find_elements(By.CSS_SELECTOR, ".outcome tbody tr")) == 200
+    page.press("Show all", ".outcome")
+    assert "Quiet rooms. " * 49 in page.texts(".outcome tbody tr:nth-child(2) td:nth-child(7)")[0]
+
+
+def test_a_result_can_be_copied_and_collapsed(page: Explorer) -> None:
+    allow_clipboard(page)
+    page.open("#/tools/shows.hotels")
+    page.press("Run")
+    page.wait_for(".outcome table")
+    page.press("Copy", ".outcome")
+    page.wait_for(".outcome .copy", "Copied")
+    assert [hotel["id"] for hotel in json.loads(clipboard(page))] == [1, 2, 3]
+    page.press("Reply", ".outcome")
+    page.press("Copy", ".outcome")
+    page.wait_until("navigator.clipboard.readText().then(text => text.includes('structuredContent'))")
+    page.press("Collapse", ".outcome")
+    assert page.texts(".outcome pre, .outcome .tab") == []
+    page.press("Expand", ".outcome")
+    page.wait_for(".outcome pre", "structuredContent")
+
+
 def test_nothing_from_the_server_is_taken_for_html(page: Explorer) -> None:
     page.open("#/tools/hostile")
     page.press("Run")
@@ -351,6 +419,24 @@ def test_progress_is_shown_while_a_tool_runs(page: Explorer, server: Server) -> 
     tell(server, "jobs.go_on", "blue")
     page.wait_for(".outcome .status.good")
     assert page.texts(".outcome pre") == ["packed"]
+
+
+def test_a_flood_of_messages_costs_a_layout_per_frame_and_not_per_message(page: Explorer, server: Server) -> None:
+    lines = 20_000  # a megabyte
+    page.open("#/tools/jobs.recite")
+    page.fill("poem", "long")
+    page.fill("lines", str(lines))
+    before = layouts(page)
+    page.press("Run")
+    page.wait_for(".progress .status", f"{lines} of {lines}")
+    assert layouts(page) - before < lines / 10
+    assert page.driver.execute_script("return document.querySelector('progress').value") == lines
+    shown = page.texts(".messages li")
+    assert shown[-1] == f"Line {lines} of a poem that takes no end"
+    assert page.texts(".left-out") == [f"{lines - len(shown):,} earlier messages are left out"]
+    assert len(shown) <= 200
+    tell(server, "jobs.go_on", "long")
+    page.wait_for(".outcome .status.good")
 
 
 def test_a_running_tool_can_be_cancelled(page: Explorer, server: Server) -> None:
@@ -550,14 +636,12 @@ def test_the_reader_is_asked_for_the_password(page: Explorer) -> None:
 
 
 def test_the_same_call_can_be_copied(page: Explorer) -> None:
-    page.command(
-        "Browser.grantPermissions", origin=page.url, permissions=["clipboardReadWrite", "clipboardSanitizedWrite"]
-    )
+    allow_clipboard(page)
     page.open("#/tools/trips.route")
     page.fill("region", "north")
     page.press("Copy", ".same")
     page.wait_for(".same .copy", "Copied")
-    copied = page.driver.execute_async_script("navigator.clipboard.readText().then(arguments[0])")
+    copied = clipboard(page)
     assert copied == page.snippet("curl")
     assert json.loads(shell(copied)) == {"result": ["north", 1]}
 
@@ -565,15 +649,80 @@ def test_the_same_call_can_be_copied(page: Explorer) -> None:
 # For everyone
 
 
-def test_dark_where_the_readers_system_is(page: Explorer) -> None:
-    def brightness() -> int:
-        colour = page.driver.execute_script("return getComputedStyle(document.body).backgroundColor")
-        return sum(int(part) for part in colour.removeprefix("rgb(").removesuffix(")").split(","))
-
+def test_light_and_dark_follow_the_readers_system(page: Explorer) -> None:
     page.open(scheme="light")
-    light = brightness()
+    assert not is_dark(page)
     page.open(scheme="dark")
-    assert (light > 600, brightness() < 150) == (True, True)
+    assert is_dark(page)
+
+
+def test_a_theme_that_was_chosen_is_remembered_until_the_system_is_chosen_again(page: Explorer) -> None:
+    page.open(scheme="light")
+    page.choose_theme("Dark")
+    assert is_dark(page)
+    page.open(scheme="light")
+    assert is_dark(page)
+    page.choose_theme("Light")
+    page.open(scheme="dark")
+    assert not is_dark(page)
+    page.choose_theme("As the system")
+    assert is_dark(page)
+    page.open(scheme="light")
+    assert not is_dark(page)
+    assert page.driver.execute_script("return Object.keys(localStorage)") == []
+
+
+def test_the_theme_is_there_before_the_page_is(page: Explorer) -> None:
+    """So nothing is drawn in other colours first."""
+    script = """
+        window.seen = [];
+        new MutationObserver(() => document.body && window.seen.push(document.documentElement.dataset.theme))
+          .observe(document, {childList: true, subtree: true});
+    """
+    page.open()
+    page.choose_theme("Dark")
+    added = page.command("Page.addScriptToEvaluateOnNewDocument", source=script)
+    try:
+        page.open()
+        assert page.driver.execute_script("return window.seen[0]") == "dark"
+    finally:
+        page.command("Page.removeScriptToEvaluateOnNewDocument", identifier=added["identifier"])
+        page.choose_theme("As the system")
+
+
+def test_a_browser_that_keeps_nothing_can_change_the_theme(page: Explorer) -> None:
+    """Where cookies are blocked, the mere mention of localStorage raises."""
+    refuse = "Object.defineProperty(window, 'localStorage', {get() { throw new DOMException('no', 'SecurityError'); }})"
+    added = page.command("Page.addScriptToEvaluateOnNewDocument", source=refuse)
+    try:
+        page.open()
+        page.choose_theme("Dark")
+        assert is_dark(page)
+    finally:
+        page.command("Page.removeScriptToEvaluateOnNewDocument", identifier=added["identifier"])
+
+
+@pytest.mark.parametrize(("size", "beside"), [(DESKTOP, {"NAV"}), (PHONE, set())], ids=["desktop", "phone"])
+def test_the_page_scrolls_and_nothing_in_it_but_the_list(
+    page: Explorer, size: tuple[int, int], beside: set[str]
+) -> None:
+    page.open(size=size, touch=size == PHONE)
+    assert scrolling(page) <= {"HTML"} | beside
+    for address, fields in [("trips.book", {}), ("shows.hotels", {"count": "200"}), ("shows.letter", {"lines": "200"})]:
+        page.open(f"#/tools/{address}", size=size, touch=size == PHONE)
+        for name, value in fields.items():
+            page.fill(name, value)
+        page.press("Run")
+        page.wait_for(".outcome .status")
+        assert scrolling(page) == {"HTML"} | beside, address
+        for more in page.driver.find_elements(By.CSS_SELECTOR, ".more"):
+            page.driver.execute_script("arguments[0].click()", more)
+        assert scrolling(page) == {"HTML"} | beside, address
+
+
+def test_a_page_with_little_on_it_does_not_scroll(page: Explorer) -> None:
+    page.open("#/tools/trips.unsaid", size=(1440, 2400))
+    assert scrolling(page) == set()
 
 
 @pytest.mark.parametrize("address", ["", "#/tools/trips.book", "#/tools/shows.everything"])
@@ -622,6 +771,13 @@ def test_a_screen_reader_hears_how_a_run_ended(page: Explorer) -> None:
     page.wait_until("document.querySelector('#announcer').textContent === 'The <i>agency</i> is closed'")
 
 
+def is_dark(page: Explorer) -> bool:
+    colour = page.driver.execute_script("return getComputedStyle(document.body).backgroundColor")
+    brightness = sum(int(part) for part in colour.removeprefix("rgb(").removesuffix(")").split(","))
+    assert not 150 < brightness < 600
+    return brightness < 150
+
+
 def opened(page: Explorer, scheme: str) -> Iterator[str]:
     """The states of the page that people meet."""
     page.open(scheme=scheme)
@@ -644,6 +800,11 @@ def opened(page: Explorer, scheme: str) -> Iterator[str]:
     page.press("Run")
     page.press("Content", ".outcome")
     yield "a result"
+    page.open("#/tools/shows.hotels", scheme=scheme)
+    page.fill("count", "60")
+    page.press("Run")
+    page.wait_for(".outcome table")
+    yield "a table"
     page.open("#/tools/trips.unsaid", scheme=scheme)
     page.press("Run")
     page.wait_for("dialog")
@@ -666,6 +827,36 @@ def test_it_is_accessible(page: Explorer, scheme: str) -> None:
             if violation["impact"] in ("serious", "critical")
         ]
     assert found == []
+
+
+def allow_clipboard(page: Explorer) -> None:
+    permissions = ["clipboardReadWrite", "clipboardSanitizedWrite"]
+    page.command("Browser.grantPermissions", origin=page.url, permissions=permissions)
+
+
+def clipboard(page: Explorer) -> str:
+    copied: str = page.driver.execute_async_script("navigator.clipboard.readText().then(arguments[0])")
+    return copied
+
+
+def scrolling(page: Explorer) -> set[str]:
+    """What can be scrolled up and down."""
+    script = """
+        const isPage = e => e === document.documentElement;
+        const canScroll = e => isPage(e) || /auto|scroll/.test(getComputedStyle(e).overflowY);
+        const height = e => isPage(e) ? innerHeight : e.clientHeight + 1;
+        const shown = [...document.querySelectorAll("*")].filter(e => e.checkVisibility());
+        return shown.filter(e => canScroll(e) && e.scrollHeight > height(e)).map(e => e.tagName);
+    """
+    return set(page.driver.execute_script(script))
+
+
+def layouts(page: Explorer) -> float:
+    """How often the browser has computed the layout of the page."""
+    page.command("Performance.enable")
+    metrics = page.command("Performance.getMetrics")["metrics"]
+    [count] = [metric["value"] for metric in metrics if metric["name"] == "LayoutCount"]
+    return float(count)
 
 
 def tell(server: Server, method: str, suitcase: str) -> Any:

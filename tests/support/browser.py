@@ -172,6 +172,8 @@ class Explorer:
             found = driver.execute_script(script, *args)
             if found is None:
                 return False
+            # From below the bar, which the driver does not know to cover it.
+            driver.execute_script("arguments[0].scrollIntoView({block: 'nearest'})", found)
             found.click()
             return True
 
@@ -197,13 +199,25 @@ class Explorer:
         self.fill("Password", password)
         self.press("Sign in", "dialog")
 
+    def choose_theme(self, name: str) -> None:
+        self.driver.find_element(By.CSS_SELECTOR, f"#theme [aria-label='{name}']").click()
+
     def snippet(self, tab: str) -> str:
+        """The same call in one of its forms, also if it is long."""
         self.press(tab, ".same")
-        return self.wait_for(".same .snippet pre").text
+        self._show_all(".same")
+        return self.wait_for(".same pre").text
+
+    def _show_all(self, within: str) -> None:
+        if self.texts(f"{within} .more"):
+            self.wait_for(f"{within} .more").click()
 
     def result(self) -> Any:
-        """The structured result of the last run."""
+        """The structured result of the last run, also if it is shown as a table at first."""
         self.wait_for(".outcome .status.good")
+        if "Table" in self.texts(".outcome .tab"):
+            self.press("JSON", ".outcome")
+        self._show_all(".outcome")
         return json.loads(self.wait_for(".outcome pre").text)
 
     def complaints(self) -> list[str]:
