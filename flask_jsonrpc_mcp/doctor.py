@@ -167,11 +167,11 @@ def _check_tool(method: Method, registry: Registry, app: Flask) -> Iterator[Prob
 
     destroys = described.get("annotations", {}).get("destructiveHint") is True
     words = [word for word in map(str.lower, _WORD.findall(method.name)) if WRITING_WORD.fullmatch(word)]
-    reads = "has readOnlyHint, so GET runs it and clients do not ask the user first"
+    reads = "readOnlyHint, so GET runs it and clients do not ask the user first"
     if method.read_only and destroys:
-        yield "read-only-destructive", f"it has destructiveHint, and it {reads}"
+        yield "read-only-destructive", f"it has both destructiveHint and {reads}"
     if method.read_only and words:
-        yield "read-only-name", f"its name says {words[0]!r}, and it {reads}"
+        yield "read-only-name", f"its name says {words[0]!r}, but it has {reads}"
 
     if registry.auth.auths and not registry.auth.required and not method.access:
         public = "anyone can call it without signing in"

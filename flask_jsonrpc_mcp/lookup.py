@@ -48,7 +48,7 @@ def why_not_found(
     method = next(iter(finder.candidates(name)), None)
     if method is None:
         names = [method.name for method in finder]
-        close = " or ".join(get_close_matches(name, names))
+        close = " or ".join(get_close_matches(name, names, n=2))
         hint = f"did you mean {close}?" if close else f"there are {', '.join(names[:10]) or 'none'}"
         return f"There is no {kind} {name!r}; {hint}"
     if listed_only and not method.listed:

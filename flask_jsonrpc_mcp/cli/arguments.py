@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from ..errors import ParseError
+from ..errors import ParseError, one_line
 from ..schema.walk import TYPES, resolve, type_name, types_of
 from ..strict_json import read
 
@@ -42,18 +42,18 @@ def read_arguments(pairs: Iterable[str], whole: str | None, schema: Mapping[str,
 
 def _read_whole(option: str) -> dict[str, Any]:
     text = option
-    if option == "-" or option.startswith("@"):
-        try:
-            text = sys.stdin.read() if option == "-" else Path(option[1:]).read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise click.UsageError(f"--json {option} cannot be read: {error}") from error
-    shown = text if len(text) <= 60 else text[:60] + "…"
     try:
+        if option == "-":
+            text = sys.stdin.read()
+        elif option.startswith("@"):
+            text = Path(option[1:]).read_text("utf-8")
         value = read(text)
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"--json {option} cannot be read: {error}") from error
     except ParseError as error:
-        raise click.UsageError(f"--json is not valid JSON: {shown}") from error
+        raise click.UsageError(f"--json is not valid JSON: {one_line(text, 60)}") from error
     if not isinstance(value, dict):
-        raise click.UsageError(f"--json must be an object with the arguments by name, not {shown}")
+        raise click.UsageError(f"--json must be an object with the arguments by name, not {one_line(text, 60)}")
     return value
 
 

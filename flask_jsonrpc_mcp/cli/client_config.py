@@ -90,7 +90,7 @@ def claude_desktop(server: Server) -> Snippet:
     if server.app is not None:
         entry = _command("flask", "--app", server.app, "mcp", "stdio")
         notes += [
-            'Claude Desktop starts the app. Its environment is next to "args", such as "env": {"DATABASE_URL": "..."}',
+            'It starts the app. If the app needs variables, add "env": {"DATABASE_URL": "..."} next to "args".',
             "For a site that runs elsewhere, pass its URL: --url https://site.example",
         ]
         return {"mcpServers": {server.name: entry}}, notes
@@ -120,18 +120,18 @@ CLIENTS: dict[str, Callable[[Server], Snippet]] = {
 
 
 @click.command("config")
-@click.argument("client", type=click.Choice(list(CLIENTS)))
+@click.argument("client", type=click.Choice(list(CLIENTS)), metavar="CLIENT")
 @click.option("--url", metavar="URL", help=f"The URL of the app; by default {DEVELOPMENT_SERVER}.")
 @click.option("--token-env", metavar="VARIABLE", help="Sign in with the bearer token in this environment variable.")
-@click.option("--header", "pairs", multiple=True, metavar="NAME=VARIABLE", help="Send the variable as this header.")
+@click.option("--header", "pairs", multiple=True, metavar="NAME=VARIABLE", help="Send a header with this variable.")
 @click.option("--name", metavar="NAME", help="The client's name for the server; by default the app's name.")
 @blueprint_option
 @with_appcontext
 def print_config(client: str, url: str | None, token_env: str | None, pairs: tuple[str, ...], **options: Any) -> None:
     """Print configuration to paste into an MCP client.
 
-    The configuration goes to stdout, and what to do with it to stderr. It contains no secrets, only the names of the
-    environment variables that hold them.
+    CLIENT is claude-code, claude-desktop, inspector or vscode. The configuration goes to stdout, and what to do with it
+    to stderr. It contains no secrets, only the names of the environment variables that hold them.
     """
     token = {} if token_env is None else {"Authorization": ("Bearer ", token_env)}
     others = {header: ("", variable) for header, _, variable in (pair.partition("=") for pair in pairs)}

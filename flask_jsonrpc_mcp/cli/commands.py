@@ -49,7 +49,7 @@ def mcp(context: click.Context) -> None:
 @output.json_option
 @with_appcontext
 def list_methods(show_all: bool, json_output: bool | None, **options: Any) -> None:
-    """List the tools, or those that a user may call."""
+    """List the tools; with --user those that this user may call."""
     with session(**options) as (registry, caller):
         methods = registry.methods.callable_by(caller)
         listed = [method for method in methods if show_all or method.tool is not None]

@@ -30,6 +30,7 @@ COLORS = {ERROR: "red", WARNING: "yellow", INFO: "blue"}
 # Those that a terminal obeys, and those that turn the direction of the text.
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _CLEAR_LINE = "\x1b[K"
+_HYPHEN = "\u2011"  # stands for one where no line may break
 _TYPES: dict[str, click.ParamType[Any]] = {"integer": click.INT, "number": click.FLOAT, "boolean": click.BOOL}
 
 json_option = click.option(
@@ -73,13 +74,14 @@ def echo_methods(methods: Iterable[Method]) -> None:
         summary = " ".join(method.description.partition("\n\n")[0].split())
         notes = [*_hints(method), *_needs(method)]
         color = "green" if method.read_only else "red" if "destructive" in notes else "yellow"
-        row = (_styled_name(method), f"{summary}  {click.style(_in_brackets(notes), fg=color)}" if notes else summary)
+        note = click.style(_in_brackets(notes).replace("-", _HYPHEN), fg=color) if notes else ""
+        row = (_styled_name(method), f"{summary}  {note}".rstrip())
         rows["Other methods" if method.tool is None else "Tools"].append(row)
     formatter = click.HelpFormatter(width=terminal_width())
     for heading in filter(rows.get, rows):
         with formatter.section(heading):
             formatter.write_dl(rows[heading], col_max=formatter.width // 3)
-    click.echo(formatter.getvalue(), nl=False)
+    click.echo(formatter.getvalue().replace(_HYPHEN, "-"), nl=False)
 
 
 def echo_method(method: Method) -> None:
@@ -290,9 +292,8 @@ def _prompt_field(name: str, rules: Mapping[str, Any], form: Mapping[str, Any]) 
 def echo_findings(findings: list[Finding], tools: int, ignored: list[str], *, name_blueprints: bool) -> None:
     """Print findings, errors first, the same problem of several tools once; then how many there are."""
     for alike in by_problem(findings):
-        found, names = alike[0], []
-        for each in alike:
-            names.append(": ".join(filter(None, [each.blueprint if name_blueprints else None, each.tool])))
+        found = alike[0]
+        names = [": ".join(filter(None, [each.blueprint if name_blueprints else None, each.tool])) for each in alike]
         click.echo(
             f"{click.style(found.severity, fg=COLORS[found.severity], bold=True)}  {click.style(found.slug, bold=True)}"
         )

@@ -210,7 +210,8 @@ class McpTestClient:
         :raises CallFailed: if the response is an error.
         """
         reply = self._transport.send(endpoint, query=query)
-        return reply.body if reply.status == 200 else self._result(Exchange(endpoint, query), reply, _read_plain).value
+        is_page = reply.status == 200 and isinstance(reply.body, dict)
+        return reply.body if is_page else self._result(Exchange(endpoint, query), reply, _read_plain).value
 
     def _request(self, exchange: Exchange, read: Read = lambda result: (result, [])) -> Result:
         if self.face != MCP:

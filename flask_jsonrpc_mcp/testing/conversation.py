@@ -72,7 +72,7 @@ class Exchange:
         if answer is None:
             self.unanswered[key] = question
             return None
-        return _RESULTS[question["method"]](answer)
+        return _answer_result(question["method"], answer)
 
     def _given(self, key: str, question: Question) -> Any:
         return self.answers(key, question) if callable(self.answers) else (self.answers or {}).get(key)
@@ -192,31 +192,18 @@ def header_value(value: Any) -> str:
     return f"=?base64?{b64encode(text.encode()).decode()}?="
 
 
-def _elicit_result(answer: Any) -> Message:
-    if isinstance(answer, str):
-        if answer not in ACTIONS:
+def _answer_result(method: str, answer: Any) -> Message:
+    """Build the result that a client would send. A test may also give the whole result."""
+    if method == Elicit.method:
+        if isinstance(answer, str) and answer not in ACTIONS:
             raise ValueError(f"{answer!r} is not an answer to a form; pass a dict of its fields, or one of {ACTIONS}")
-        return {"action": answer}
-    is_result = set(answer) <= {"action", "content", "_meta"} and answer.get("action") in ACTIONS
-    return dict(answer) if is_result else {"action": "accept", "content": dict(answer)}
-
-
-def _sampling_result(answer: Any) -> Message:
-    if not isinstance(answer, str):
-        return dict(answer)
-    content = {"type": "text", "text": answer}
-    return {"role": "assistant", "content": content, "model": "test", "stopReason": "endTurn"}
-
-
-def _roots_result(answer: Any) -> Message:
-    if isinstance(answer, Mapping):
-        return dict(answer)
-    return {"roots": [{"uri": root} if isinstance(root, str) else dict(root) for root in answer]}
-
-
-# A test may also give the whole result that a client would send.
-_RESULTS: dict[str, Callable[[Any], Message]] = {
-    Elicit.method: _elicit_result,
-    Sample.method: _sampling_result,
-    ListRoots.method: _roots_result,
-}
+        if isinstance(answer, str):
+            return {"action": answer}
+        is_result = set(answer) <= {"action", "content", "_meta"} and answer.get("action") in ACTIONS
+        return dict(answer) if is_result else {"action": "accept", "content": dict(answer)}
+    if method == Sample.method and isinstance(answer, str):
+        content = {"type": "text", "text": answer}
+        return {"role": "assistant", "content": content, "model": "test", "stopReason": "endTurn"}
+    if method == ListRoots.method and not isinstance(answer, Mapping):
+        return {"roots": [{"uri": root} if isinstance(root, str) else dict(root) for root in answer]}
+    return dict(answer)

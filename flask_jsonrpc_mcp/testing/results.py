@@ -6,7 +6,7 @@ No response carries everything: MCP has the error of a tool as text only, REST h
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
@@ -21,6 +21,7 @@ from ..registry import Registry
 from .transport import Message, Reply
 
 _PACKAGE = errors.__name__.rpartition(".")[0]
+_ERRORS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, RpcError)]
 
 
 @dataclass(frozen=True)
@@ -202,18 +203,10 @@ def read_failure(reply: Reply, registry: Registry) -> Failure:
     if not isinstance(sent, dict):
         return Failure(RpcError.code, f"http_{reply.status}", f"HTTP {reply.status} {HTTPStatus(reply.status).phrase}")
     code = sent["code"]  # on REST the slug
-    classes = (kind for kind in _error_classes() if code in (kind.slug, kind.code))
+    classes = (kind for kind in _ERRORS if code in (kind.slug, kind.code))
     kind = next((kind for kind in classes if reply.status in (kind.status, kind.rpc_status)), RpcError)
     slug, code = (code, kind.code) if isinstance(code, str) else (kind.slug, code)
     return Failure(code, slug, sent["message"], data=sent.get("data"))
-
-
-def _error_classes(kind: type[RpcError] = RpcError) -> Iterator[type[RpcError]]:
-    """Walk the tree of errors, without the classes that apps have added."""
-    yield kind
-    for narrower in kind.__subclasses__():
-        if narrower.__module__ == errors.__name__:
-            yield from _error_classes(narrower)
 
 
 def _observed_failure(

@@ -155,6 +155,13 @@ class TestList:
         assert len(lines) > 3
         assert max(map(len, lines)) <= columns
 
+    @pytest.mark.parametrize("columns", range(28, 38))
+    def test_breaks_no_line_at_the_hyphen_of_read_only(self, columns: int) -> None:
+        rpc = McpBlueprint()
+        rpc.add_method("look", mcp_tool(annotations={"readOnlyHint": True})(lambda: 1), description="Look at the beds.")
+        listed = run(make_app(rpc), "list", "--no-json-output", env={"COLUMNS": str(columns)}).stdout
+        assert "[read-only]" in listed
+
     def test_has_colours_in_a_terminal_unless_nobody_wants_them(self) -> None:
         assert "\x1b[" in in_terminal("list")
         assert "\x1b[" not in in_terminal("list", NO_COLOR="1")
