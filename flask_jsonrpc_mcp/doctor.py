@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from typing import Any
@@ -192,13 +192,20 @@ def _check_schemas(described: dict[str, Any]) -> Iterator[Problem]:
     arguments = {f"argument {name!r}": argument for name, argument in schema.pop("properties", {}).items()}
     for name, argument in {**arguments, "inputSchema": schema}.items():
         parts = walk(argument) if isinstance(argument, dict) else ()
-        patterns = [part["pattern"] for part in parts if "pattern" in part and "maxLength" not in part]
+        patterns = [pattern for part in parts for pattern in _patterns_without_limit(part)]
         # A pattern such as ^[a-z]{1,8}$ bounds the work by itself.
         if any(_UNBOUNDED_REPEAT.search(_ESCAPE_OR_CLASS.sub("", pattern)) for pattern in patterns):
             yield (
                 "schema-pattern",
                 f"its {name} has a pattern and no maxLength, and matching a long text may take for ever",
             )
+
+
+def _patterns_without_limit(schema: Mapping[str, Any]) -> list[str]:
+    names = schema.get("propertyNames")
+    of_value = [schema["pattern"]] if "pattern" in schema and "maxLength" not in schema else []
+    of_names = [] if isinstance(names, dict) and "maxLength" in names else schema.get("patternProperties", ())
+    return [*of_value, *of_names]
 
 
 def _without_definitions(schema: dict[str, Any]) -> dict[str, Any]:

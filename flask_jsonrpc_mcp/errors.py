@@ -37,14 +37,17 @@ A subclass is a docstring and class attributes. Nothing else maps JSON-RPC codes
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
 MAX_ERROR_TEXT = 1000
 MAX_QUOTED = 200
 MAX_PROBLEMS = 20
+MAX_PROBLEM_BYTES = 1000
+MAX_PROBLEMS_BYTES = 8 * 1024
 
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
@@ -68,6 +71,24 @@ class Problem(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}" if self.path else self.message
+
+
+def pointer(base: str, *steps: object) -> str:
+    """Extend a JSON Pointer."""
+    escaped = (one_line(str(step), MAX_QUOTED).replace("~", "~0").replace("/", "~1") for step in steps)
+    return "".join([base, *(f"/{step}" for step in escaped)])
+
+
+def problems_of_messages(messages: Any, path: str = "") -> list[Problem]:
+    """Flatten the nested messages of a `marshmallow.ValidationError`."""
+    if isinstance(messages, Mapping):
+        return [
+            problem
+            for name, nested in messages.items()
+            for problem in problems_of_messages(nested, path if name == "_schema" else pointer(path, name))
+        ]
+    texts = messages if isinstance(messages, list) else [messages]
+    return [Problem(path, one_line(str(text), MAX_QUOTED)) for text in texts]
 
 
 class RpcError(Exception):
@@ -327,7 +348,7 @@ class SignInRequired(MethodNotFound):
 
 
 class InvalidParams(RpcError):
-    """The arguments do not match the schema. Every problem is listed with its path."""
+    """The arguments do not match the schema. Every problem is listed with its path, within the room of a response."""
 
     code = -32602
     status = 400
@@ -335,10 +356,26 @@ class InvalidParams(RpcError):
     rpc_message = "Invalid params"
 
     def __init__(self, problems: Sequence[Problem]) -> None:
-        self.problems = tuple(problems[:MAX_PROBLEMS])
+        self.problems = tuple(_within_bounds(problems[:MAX_PROBLEMS]))
         summary = "; ".join(str(problem) for problem in self.problems)
         data = {"errors": [problem.to_json() for problem in self.problems]}
         super().__init__(f"Invalid arguments: {summary}", data=data)
+
+
+def _within_bounds(problems: Iterable[Problem]) -> Iterator[Problem]:
+    room = MAX_PROBLEMS_BYTES
+    for problem in problems:
+        bounded = Problem(*map(_cut, problem))
+        room -= len(json.dumps(bounded.to_json(), ensure_ascii=False).encode())
+        if room < 0:
+            return
+        yield bounded
+
+
+def _cut(text: str) -> str:
+    """Cut a text by its size in bytes: a character can be four."""
+    encoded = text.encode()
+    return text if len(encoded) <= MAX_PROBLEM_BYTES else encoded[:MAX_PROBLEM_BYTES].decode("utf-8", "ignore") + "…"
 
 
 class MissingCapability(RpcError):

@@ -18,9 +18,18 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from .call import Call
 from .checks import name_of
-from .errors import MAX_QUOTED, InternalError, InvalidParams, Problem, RpcError, Unauthorized, one_line
+from .errors import (
+    MAX_QUOTED,
+    InternalError,
+    InvalidParams,
+    Problem,
+    RpcError,
+    Unauthorized,
+    one_line,
+    pointer,
+    problems_of_messages,
+)
 from .method import Method
-from .schema.problems import pointer, problems_of_messages
 from .strict_json import to_plain
 
 F = TypeVar("F", bound=Callable[..., Any])

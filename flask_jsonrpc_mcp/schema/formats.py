@@ -19,6 +19,8 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 # RFC 3986 has many kinds of URI, such as mailto: and urn:, and they share only this.
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s\x00-\x1f\x7f]+")
 
+MAX_EMAIL = 320
+"""The longest address of RFC 5321. On a longer text, the regular expression takes 100 bytes for each character."""
 
 _DIGITS = f"[0-9]{{1,{MAX_DECIMAL_DIGITS}}}"
 DECIMAL = {"anyOf": [{"type": "string", "pattern": rf"^-?{_DIGITS}(\.{_DIGITS})?$"}, {"type": "number"}]}
@@ -80,6 +82,8 @@ def parse_email(text: str) -> str:
     """Read an address by the same rule as marshmallow's fields."""
     from marshmallow import ValidationError, validate  # see `shape`
 
+    if len(text) > MAX_EMAIL:
+        raise ValueError("not an email address")
     try:
         return validate.Email()(text)
     except ValidationError as error:
@@ -95,7 +99,6 @@ PARSERS: dict[str, Callable[[str], object]] = {
     "uri": parse_uri,
     "ipv4": ipaddress.IPv4Address,
     "ipv6": ipaddress.IPv6Address,
-    "regex": re.compile,
 }
 
 
@@ -106,7 +109,7 @@ def has_format(value: object, name: str) -> bool:
         return True
     try:
         parse(value)
-    except (ValueError, OverflowError, RecursionError, re.error):
+    except ValueError:
         return False
     return True
 
@@ -116,7 +119,7 @@ _SPACE = r"\s\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
 _ESCAPE_CLASS_OR_END = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|\$", re.DOTALL)
 
 
-@functools.lru_cache(maxsize=512)
+@functools.cache
 def compile_pattern(pattern: str) -> re.Pattern[str]:
     """Compile a pattern as ECMA-262 reads it.
 

@@ -15,10 +15,9 @@ from typing import Any, ClassVar, get_origin
 import marshmallow
 from marshmallow import fields, validate
 
-from ..errors import InvalidParams, Problem
+from ..errors import InvalidParams, Problem, problems_of_messages
 from ..strict_json import to_plain
 from .formats import DECIMAL
-from .problems import problems_of_messages
 from .types import Definitions, nullable, object_schema
 
 Partial = bool | Collection[str] | None

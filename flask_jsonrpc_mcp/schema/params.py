@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import strict_json
 from ..content import is_content_hint
-from ..errors import InvalidParams, ParseError, Problem
+from ..errors import InvalidParams, ParseError, Problem, pointer
 from ..strict_json import to_plain
-from .problems import pointer, within_bounds
-from .shape import SchemaSpec, Shape, as_marshmallow, check_schema
+from .shape import Run, SchemaSpec, Shape, as_marshmallow, check_schema
 from .signatures import Function, parameters_as_members
 from .types import HintConverter, is_class_hint, is_object_hint
 from .walk import Schema, types_of, walk
@@ -80,15 +79,13 @@ class Params:
 
         :raises InvalidParams: listing everything that is wrong with them.
         """
-        try:
-            named = arguments if isinstance(arguments, Mapping) else self._by_name(arguments)
+        named = arguments if isinstance(arguments, Mapping) else self._by_name(arguments)
+        with Run(fits={}):
             problems = self.shape.problems(named)
             problems += [Problem(pointer("", name), "is not expected here") for name in self.reserved if name in named]
             if problems:
                 raise InvalidParams(problems)
             loaded = self.load(named)
-        except InvalidParams as error:
-            raise InvalidParams(within_bounds(error.problems)) from error.__cause__
         if self.whole:
             return (loaded,), {}
         if not isinstance(loaded, Mapping):

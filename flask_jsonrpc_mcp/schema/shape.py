@@ -6,9 +6,10 @@ jsonschema and marshmallow take longer to import than everything else an app wit
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -18,6 +19,7 @@ from ..strict_json import to_plain
 
 if TYPE_CHECKING:
     import marshmallow
+    from jsonschema.protocols import Validator
 
     from .marshmallow_schemas import MarshmallowSchema
     from .walk import Schema
@@ -29,6 +31,36 @@ SchemaSpec: TypeAlias = "marshmallow.Schema | type[marshmallow.Schema] | Mapping
 
 class ResultError(Exception):
     """A method returned something else than it declared. The reason goes to the log, not to the caller."""
+
+
+class Run:
+    """What is known while one value is validated, and then loaded.
+
+    :param fits: Whether an object or a list fits what a reference leads to, by the ids of both. By default that of the
+        run around this one.
+    :param deciding: Only yes or no matters, so that one error is as good as all.
+    :param collecting: Validate nothing, but collect the members, or items, that a schema has rules for.
+    """
+
+    def __init__(self, fits: Fits | None = None, *, deciding: bool = False, collecting: bool = False) -> None:
+        if fits is None:
+            outer = RUN.get(None)
+            fits = {} if outer is None else outer.fits
+        self.fits: Fits = fits
+        self.deciding = deciding
+        self.collecting = collecting
+        self.collected: set[Any] = set()
+
+    def __enter__(self) -> Run:
+        self._token = RUN.set(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        RUN.reset(self._token)
+
+
+Fits = dict[int, dict[int, bool]]
+RUN: ContextVar[Run] = ContextVar("run")
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,11 +79,10 @@ class Shape:
 
     # Compiled for the first value, because a process may never call most of its methods.
     @cached_property
-    def _find_problems(self) -> Callable[[Any], list[Problem]]:
-        from .problems import find_problems
+    def _validator(self) -> Validator:
         from .validator import compile_validator
 
-        return functools.partial(find_problems, compile_validator(self.schema))
+        return compile_validator(self.schema)
 
     @cached_property
     def _accepts(self) -> Callable[[Any], bool]:
@@ -71,7 +102,15 @@ class Shape:
                 return []
         except (ValueError, OverflowError, RecursionError):
             pass  # jsonschema-rs cannot read it, such as half a surrogate pair
-        return self._find_problems(value)
+        from .problems import find_problems
+
+        with Run() if RUN.get(None) is None else nullcontext():
+            return find_problems(self._validator, value)
+
+    def fits(self, value: Any) -> bool:
+        """Return whether there is nothing wrong with a value that is part of one without problems."""
+        with Run(deciding=True):
+            return self._validator.is_valid(value)
 
     def dump_result(self, result: Any) -> Any:
         """Make plain JSON of a result.

@@ -13,10 +13,9 @@ from decimal import Decimal
 from enum import Enum
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
-from ..errors import InvalidParams, Problem
+from ..errors import InvalidParams, Problem, pointer
 from ..strict_json import is_lazy, to_plain
 from . import formats
-from .problems import pointer
 from .shape import Shape, check_schema
 from .signatures import NO_DEFAULT, Member, dataclass_members, is_typed_dict, qualifier_of, typed_dict_members
 from .walk import ANNOTATIONS, types_of
@@ -232,7 +231,7 @@ class HintConverter:
 
         def load(value: Any) -> Any:
             for branch, shape in zip(branches, shapes(), strict=True):
-                if not shape.problems(value):
+                if shape.fits(value):
                     return value if branch.load is None else branch.load(value)
             return value
 

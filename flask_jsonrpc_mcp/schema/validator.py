@@ -8,24 +8,23 @@ schemas that `types` generated, because the two libraries read some keywords in 
 from __future__ import annotations
 
 import functools
-import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 from urllib.parse import urljoin
 
 import jsonschema
 import jsonschema_specifications  # type: ignore[import-untyped]
 import referencing.exceptions
-from jsonschema import ValidationError, validators
+from jsonschema import validators
 from jsonschema.protocols import Validator
 from referencing import Registry, Resource
 from referencing.jsonschema import specification_with
 
-from ..errors import MAX_PROBLEMS
-from .formats import PARSERS, compile_pattern, has_format
+from .formats import compile_pattern, has_format
+from .keywords import DYNAMIC, REFERENCES, is_too_large, with_our_keywords
 from .shape import accept_nothing
-from .walk import Schema, map_subschemas, subschemas, type_name, walk
+from .walk import Schema, map_subschemas, subschemas, walk
 
 jsonschema_rs: Any
 try:
@@ -36,20 +35,26 @@ except ImportError:
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 """The dialect of schemas that name no other."""
 
-FORMATS = jsonschema.FormatChecker(formats=())
-for _name in PARSERS:
-    FORMATS.checks(_name)(functools.partial(has_format, name=_name))
-
-_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
-
 
 def compile_validator(schema: Schema) -> Validator:
     """Make the validator of a schema that was checked or generated here."""
-    # Without $schema: wherever jsonschema meets it, it falls back to its own keywords.
-    rules = {keyword: value for keyword, value in schema.items() if keyword != "$schema"}
+    dialect, inside = _dialect_of(schema), list(walk(schema))
+    # A dynamic reference could lead to several places only if these have ids of their own.
+    dynamic = any("$id" in inner for inner in inside) and any(
+        keyword in inner for inner in inside for keyword in DYNAMIC
+    )
+    # Wherever jsonschema meets $schema, it falls back to its own keywords.
+    if any("$schema" in inner for inner in inside):
+        schema = _without_dialect(schema)
     # The empty registry matters: without one, a reference to http: or file: would be opened.
     registry: Registry[Any] = Registry()
-    return _with_our_keywords(_dialect_of(schema))(rules, registry=registry, format_checker=FORMATS)
+    return with_our_keywords(dialect, remembers=not dynamic)(schema, registry=registry)
+
+
+def _without_dialect(schema: Schema) -> dict[str, Any]:
+    copied = map_subschemas(schema, _without_dialect)
+    copied.pop("$schema", None)
+    return copied
 
 
 def compile_fast_accept(schema: Schema) -> Callable[[Any], bool]:
@@ -74,7 +79,7 @@ def check_schema(schema: Schema) -> None:
     """
     _check_valid(schema, _dialect_of(schema))
     inside: Iterable[Schema] = list(walk(schema))
-    if any(keyword in inner for inner in inside for keyword in _REFERENCES):
+    if any(keyword in inner for inner in inside for keyword in REFERENCES):
         inside = _follow_references(schema)
     dialect = schema.get("$schema", DIALECT)
     for inner in inside:
@@ -150,7 +155,7 @@ def _follow_references(schema: Schema) -> Iterator[Schema]:
         pending += [
             (deeper, resolver.in_subresource(specification.create_resource(deeper))) for deeper in subschemas(inner)
         ]
-        for keyword in _REFERENCES:
+        for keyword in REFERENCES:
             if keyword not in inner:
                 continue
             try:
@@ -166,104 +171,6 @@ def _follow_references(schema: Schema) -> Iterator[Schema]:
                 pending.append((target.contents, target.resolver))
 
 
-@functools.cache
-def _with_our_keywords(dialect: type[Validator]) -> type[Validator]:
-    """Replace keywords of jsonschema.
-
-    It quotes the whole of a value that has a wrong type; it reads patterns as Python does, where JSON Schema means
-    ECMA-262; it reports a missing, unknown or forbidden member at the object around it; and it compares each item of a
-    list with each other, in 13 seconds for 3,000 objects.
-    """
-    extended: type[Validator] = validators.extend(  # type: ignore[no-untyped-call]
-        dialect,
-        {
-            "type": _type,
-            "pattern": _pattern,
-            "properties": _properties,
-            "patternProperties": _pattern_properties,
-            "additionalProperties": _additional_properties,
-            "required": _required,
-            "uniqueItems": _unique_items,
-        },
-    )
-    return extended
-
-
-Errors: TypeAlias = Iterable[ValidationError]
-
-
-def _type(validator: Validator, types: str | Sequence[str], instance: Any, schema: Any) -> Errors:
-    for name in (types,) if isinstance(types, str) else types:
-        if name == type_name(instance) or validator.is_type(instance, name):
-            return ()
-    return [ValidationError("has a wrong type")]
-
-
-def _pattern(validator: Validator, pattern: str, instance: Any, schema: Any) -> Errors:
-    # A pattern can take very long on a long text, so it is not tried on one that is too long anyway.
-    if not isinstance(instance, str) or _is_too_long(instance, schema):
-        return
-    if not compile_pattern(pattern).search(instance):
-        yield ValidationError("does not match")
-
-
-def _is_too_long(text: str, schema: Schema) -> bool:
-    return "maxLength" in schema and len(text) > schema["maxLength"]
-
-
-def _properties(validator: Validator, properties: Mapping[str, Any], instance: Any, schema: Any) -> Errors:
-    if isinstance(instance, dict):
-        for name, rules in properties.items():
-            if name in instance:
-                yield from _member(validator, instance, name, rules)
-
-
-def _pattern_properties(validator: Validator, patterns: Mapping[str, Any], instance: Any, schema: Any) -> Errors:
-    if isinstance(instance, dict):
-        for pattern, rules in patterns.items():
-            for name in filter(compile_pattern(pattern).search, instance):
-                yield from _member(validator, instance, name, rules)
-
-
-def _additional_properties(validator: Validator, rules: Any, instance: Any, schema: Any) -> Errors:
-    if not isinstance(instance, dict):
-        return ()
-    known = schema.get("properties", ())
-    others = [name for name in instance if name not in known]
-    for pattern in schema.get("patternProperties", ()):
-        others = [name for name in others if not compile_pattern(pattern).search(name)]
-    if rules is False:
-        del others[MAX_PROBLEMS:]
-    # One by one, as they are asked for: a large value may have more errors than fit into memory.
-    return itertools.chain.from_iterable(_member(validator, instance, name, rules) for name in others)
-
-
-def _required(validator: Validator, names: Sequence[str], instance: Any, schema: Any) -> Errors:
-    if isinstance(instance, dict):
-        yield from (ValidationError("is missing", path=[name]) for name in names if name not in instance)
-
-
-def _unique_items(validator: Validator, unique: bool, instance: Any, schema: Any) -> Errors:
-    if unique and isinstance(instance, list) and len(set(map(_hashable, instance))) != len(instance):
-        yield ValidationError("has the same item twice")
-
-
-def _member(validator: Any, instance: Any, name: str, rules: Any) -> Errors:
-    if rules is False:
-        return [ValidationError("is not allowed", path=[name])]
-    errors: Errors = validator.descend(instance[name], rules, path=name, schema_path=name)
-    return errors
-
-
-def _hashable(value: Any) -> Any:
-    """Make a value hashable so that equal ones in JSON are equal: 1 and 1.0 are, 1 and true are not."""
-    if isinstance(value, list):
-        return tuple(map(_hashable, value))
-    if isinstance(value, dict):
-        return frozenset((name, _hashable(item)) for name, item in value.items())
-    return (bool, value) if isinstance(value, bool) else value
-
-
 class _FastPattern:
     """The keyword ``pattern``, as jsonschema-rs calls it."""
 
@@ -272,7 +179,7 @@ class _FastPattern:
         self._search = compile_pattern(pattern).search
 
     def validate(self, instance: Any) -> None:
-        if isinstance(instance, str) and (_is_too_long(instance, self._parent) or not self._search(instance)):
+        if isinstance(instance, str) and (is_too_large(instance, self._parent) or not self._search(instance)):
             raise ValueError
 
 

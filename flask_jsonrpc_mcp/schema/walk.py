@@ -27,7 +27,7 @@ _LISTED = frozenset({"allOf", "anyOf", "items", "oneOf", "prefixItems"})
 _NAMED = frozenset({"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"})
 
 _DEFINITIONS = ("#/$defs/", "#/definitions/")
-_TYPE_NAMES = {type(None): "null", bool: "boolean", int: "integer", float: "number", str: "string", list: "array"}
+TYPE_NAMES = {type(None): "null", bool: "boolean", int: "integer", float: "number", str: "string", list: "array"}
 
 
 def map_subschemas(schema: Schema, change: Callable[[Schema], Any]) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def types_of(schema: Any, root: Schema, _open: tuple[object, ...] = ()) -> froze
 
 def type_name(value: object) -> str:
     """Name the JSON type of a plain value."""
-    return _TYPE_NAMES.get(type(value), "object")
+    return TYPE_NAMES.get(type(value), "object")
 
 
 def has_references(schema: Schema) -> bool:

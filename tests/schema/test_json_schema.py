@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 from marshmallow import fields, validate
 
 from flask_jsonrpc_mcp import McpBlueprint, mcp_tool
-from flask_jsonrpc_mcp.schema.validator import compile_validator
+from flask_jsonrpc_mcp.schema import Shape
+from flask_jsonrpc_mcp.schema.formats import compile_pattern
 from tests.conftest import Site, Taking
-from tests.support.counting import calls_during
+from tests.support.counting import bytes_during, calls_during, seconds_during
 
 DRAFT_4 = "http://json-schema.org/draft-04/schema#"
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
+DRAFT_2019 = "https://json-schema.org/draft/2019-09/schema"
 
 
 def taking(params: dict[str, Any]) -> Taking:
@@ -49,7 +53,7 @@ def test_unknown_arguments_are_refused_beside_composed_schemas() -> None:
     assert call.schema["unevaluatedProperties"] is False
     assert call(a=3) == [3, 2]
     assert call(a="x") == {"/a"}
-    assert call(c=1) == {""}
+    assert call(c=1) == {"/c"}
 
 
 @pytest.mark.parametrize("dialect", [DRAFT_4, DRAFT_7])
@@ -202,6 +206,30 @@ def test_a_pattern_is_read_as_ecma_262_reads_it(pattern: str, good: str, bad: st
     assert len(name(**{good: "x", bad: 1})) == 2
 
 
+def test_a_schema_inside_that_names_its_dialect_is_checked_like_any_other() -> None:
+    """jsonschema falls back to its own keywords there, which read the pattern as Python does."""
+    rules = {"$schema": "https://json-schema.org/draft/2020-12/schema", "pattern": "^a$"}
+    call = taking({"properties": {"a": rules}})
+    assert call.schema["properties"]["a"] == rules
+    assert call(a="a") == {"a": "a"}
+    assert call(a="a\n") == {"/a"}
+
+
+@pytest.mark.parametrize("order", [["lenient", "strict"], ["strict", "lenient"]])
+def test_a_dynamic_reference_leads_to_where_the_value_came_in(order: list[str]) -> None:
+    """The same place in the schema refuses the same value on one way, and accepts it on another."""
+    lenient = {
+        "$id": "lenient",
+        "$dynamicAnchor": "node",
+        "properties": {"child": {"$dynamicRef": "#node"}},
+    }
+    strict = {"$id": "strict", "$dynamicAnchor": "node", "$ref": "lenient", "unevaluatedProperties": False}
+    schema = {"allOf": [{"$ref": name} for name in order], "$defs": {"lenient": lenient, "strict": strict}}
+    problems = Shape({"$id": "https://example.com/", **schema}).problems
+    assert problems({"child": {"child": {}}}) == []
+    assert [path for path, _ in problems({"child": {"child": {"x": 1}}})] == ["/child/child/x"]
+
+
 @pytest.mark.parametrize(
     ("format_", "good", "bad"),
     [
@@ -210,12 +238,13 @@ def test_a_pattern_is_read_as_ecma_262_reads_it(pattern: str, good: str, bad: st
         ("time", "10:00:00Z", "10"),
         ("uuid", "a0000000-0000-0000-0000-000000000001", "{a0000000-0000-0000-0000-000000000001}"),
         ("email", "a@b.example", "a@"),
+        ("email", "a" * 310 + "@b.example", "a" * 311 + "@b.example"),
         ("uri", "http://localhost:8000/x", "//x"),
         ("uri", "mailto:ada@example.com", "mailto:"),
         ("uri", "urn:isbn:0451450523", "urn:is bn"),
         ("ipv4", "127.0.0.1", "127.0.0.256"),
         ("ipv6", "::1", "1"),
-        ("regex", "a+", "a("),
+        ("regex", "a(", None),
         ("a-format-of-their-own", "anything", None),
     ],
 )
@@ -243,7 +272,7 @@ def test_formats_are_enforced(format_: str, good: str, bad: str | None) -> None:
         ({"format": "date"}, "x", "must be a valid date"),
         ({"pattern": "^a"}, "b", "must match the pattern ^a"),
         ({"not": {}}, 1, "breaks the rule 'not'"),
-        ({"anyOf": [False]}, "x", "matches none of the alternatives (is not expected here)"),
+        ({"anyOf": [False]}, "x", "matches none of the alternatives"),
         ({"oneOf": [False, {"type": "integer"}]}, "x", "must be of type integer, not string"),
         ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "x", "must be of type integer or null, not string"),
         (
@@ -370,11 +399,11 @@ def test_an_output_that_is_no_schema_raises() -> None:
 
 def test_the_work_to_find_doubles_grows_with_the_items_and_not_with_their_square() -> None:
     """By comparing each with each other, jsonschema takes 13 seconds for 3,000 small objects."""
-    validator: Any = compile_validator({"uniqueItems": True})
+    problems = Shape({"uniqueItems": True}).problems
     few, many = ([{"n": number, "text": "x"} for number in range(size)] for size in (100, 1000))
-    assert calls_during(lambda: validator.is_valid(many)) < 15 * calls_during(lambda: validator.is_valid(few))
-    assert validator.is_valid(many)
-    assert not validator.is_valid([*many, {"text": "x", "n": 7.0}])
+    assert calls_during(lambda: problems(many)) < 15 * calls_during(lambda: problems(few))
+    assert not problems(many)
+    assert problems([*many, {"text": "x", "n": 7.0}])
 
 
 @pytest.mark.parametrize(
@@ -388,11 +417,104 @@ def test_the_work_to_find_doubles_grows_with_the_items_and_not_with_their_square
         ([{"a": 1, "b": 2}, {"b": 2, "a": 1}], False),
         ([{"a": [1]}, {"a": [1.0]}], False),
         ([["a"], "a"], True),
+        ([["a", "b"], ["a,b"], ['a","b']], True),
+        ([["a", 1], ["a", 1.0]], False),
+        (["1", 1, "true", True, "null", None], True),
+        ([0, -0.0], False),
+        ([2**53, 2.0**53], False),
+        ([2**53 + 1, 2.0**53], True),
+        ([10**400, 10**400 + 1], True),
+        ([10**400, -(10**400), 10**400], False),
+        ([0.1, 0.2, 0.30000000000000004, 0.1 + 0.2], False),
     ],
 )
 def test_doubles_are_those_of_json(items: list[Any], unique: bool) -> None:
     call = taking({"properties": {"a": {"uniqueItems": True}}})
     assert call(a=items) == ({"a": items} if unique else {"/a"})
+
+
+HASH = 2**61 - 1
+"""Python's hash of a whole number is its remainder by this."""
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda n: HASH * n,
+        lambda n: -HASH * n,
+        lambda n: float(HASH + 1) ** (n % 16) * (1 + n // 16),
+        lambda n: [HASH * n],
+        lambda n: {"a": {"b": HASH * n}},
+        lambda n: [n % 7, [HASH * n], "x"],
+        lambda n: str(HASH * n),
+    ],
+    ids=["integers", "negative", "floats", "in lists", "in objects", "deeper", "texts"],
+)
+def test_doubles_are_found_in_little_time_whatever_their_hashes(make: Callable[[int], Any]) -> None:
+    """In a set, 20,000 numbers with the same hash are compared each with each other."""
+    problems = Shape({"uniqueItems": True}).problems
+    like = [make(n) for n in range(1, 20_001)]
+    other = json.loads(json.dumps(like).replace("0", "1"))
+    assert not problems(like)
+    usual = max(seconds_during(lambda: problems(other)), 0.05)
+    assert seconds_during(lambda: problems(like)) < 10 * usual
+    assert problems([*like, like[0]])
+
+
+@pytest.mark.parametrize(
+    ("rules", "good", "bad"),
+    [
+        ({"properties": {"a": {}}, "unevaluatedProperties": False}, {"a": 1}, {"b": 1}),
+        ({"properties": {"a": {}}, "unevaluatedProperties": {"type": "null"}}, {"a": 1, "b": None}, {"b": 1}),
+        ({"patternProperties": {"^a$": {}}, "unevaluatedProperties": False}, {"a": 1}, {"a\n": 1}),
+        ({"allOf": [{"additionalProperties": {}}], "unevaluatedProperties": False}, {"a": 1}, None),
+        ({"allOf": [{"unevaluatedProperties": True}], "unevaluatedProperties": False}, {"a": 1}, None),
+        ({"$ref": "#/$defs/a", "unevaluatedProperties": False}, {"a": 1}, {"a": 1, "b": 1}),
+        (
+            {"anyOf": [{"required": ["b"], "properties": {"b": {}}}, True], "unevaluatedProperties": False},
+            {"b": 1},
+            {"c": 1},
+        ),
+        (
+            {"oneOf": [{"required": ["b"], "properties": {"b": {}, "c": {}}}, {}], "unevaluatedProperties": False},
+            {},
+            {"c": 1},
+        ),
+        (
+            {
+                "if": {"properties": {"a": {"const": 1}}, "required": ["a"]},
+                "then": {"properties": {"b": {}}},
+                "else": {"properties": {"c": {}}},
+                "unevaluatedProperties": False,
+            },
+            {"a": 1, "b": 1},
+            {"a": 1, "c": 1},
+        ),
+        ({"not": {"not": {"properties": {"a": {}}}}, "unevaluatedProperties": False}, {}, {"a": 1}),
+        (
+            {"dependentSchemas": {"a": {"properties": {"a": {}, "b": {}}}}, "unevaluatedProperties": False},
+            {"a": 1, "b": 1},
+            {"b": 1},
+        ),
+        ({"prefixItems": [{}], "unevaluatedItems": False}, [1], [1, 2]),
+        ({"prefixItems": [{}], "unevaluatedItems": {"type": "null"}}, [1, None], [1, 2]),
+        ({"allOf": [{"items": {}}], "unevaluatedItems": False}, [1, 2], None),
+        ({"allOf": [{"unevaluatedItems": {}}], "unevaluatedItems": False}, [1, 2], None),
+        ({"contains": {"type": "integer"}, "unevaluatedItems": False}, [1, 2], [1, "x"]),
+        ({"$schema": DRAFT_2019, "items": [{}], "unevaluatedItems": False}, [1], [1, 2]),
+        ({"$schema": DRAFT_2019, "items": [{}], "additionalItems": {}, "unevaluatedItems": False}, [1, 2], None),
+        ({"$schema": DRAFT_2019, "additionalItems": {}, "unevaluatedItems": False}, [], [1]),
+    ],
+    ids=str,
+)
+def test_what_has_no_rules_is_refused_where_the_schema_says_so(rules: dict[str, Any], good: Any, bad: Any) -> None:
+    """``unevaluatedProperties`` and ``unevaluatedItems`` count the rules in all schemas that apply to the value."""
+    problems = Shape({**rules, "$defs": {"a": {"properties": {"a": {}}}}}).problems
+    assert problems(good) == []
+    assert bad is None or [message for _, message in problems(bad)] in (
+        ["is not expected here"],
+        ["must be of type null, not integer"],
+    )
 
 
 SEMVER = (  # as semver.org has it
@@ -401,12 +523,20 @@ SEMVER = (  # as semver.org has it
 )
 
 
+PROMETHEUS = r"^(([0-9]+)y)?(([0-9]+)w)?(([0-9]+)d)?(([0-9]+)h)?(([0-9]+)m)?(([0-9]+)s)?(([0-9]+)ms)?$"
+CSV = r'^("(?:[^"]|"")*"|[^,"]*)(,("(?:[^"]|"")*"|[^,"]*))*$'
+JSON_PATH = r"^\$(\.[A-Za-z_][A-Za-z0-9_]*|\[[0-9]+\]|\['[^']*'\]|\.\*|\[\*\])*$"
+
+
 @pytest.mark.parametrize(
     ("pattern", "good", "bad"),
     [
         (SEMVER, "1.0.0-alpha.1+build.5", "01.0.0"),
         (r"^(\w)\1*$", "aaa", "aab"),
         (r"^(\w+\s?)+$", "a word", "!"),
+        (PROMETHEUS, "1h30m", "30m1h"),
+        (CSV, 'a,"b, ""c""",d', 'a,"b'),
+        (JSON_PATH, "$.store.book[0].title", "store"),
         (r"^(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)(?:\.(?!$)|$)){4}$", "127.0.0.1", "256.0.0.1"),
         (r"^(?=.*[A-Z])(?=.*\d).{8,}$", "Passw0rds", "password"),
     ],
@@ -420,28 +550,138 @@ def test_any_regular_expression_that_compiles_is_taken(pattern: str, good: str, 
         assert call(a=bad) == {"/a"}
 
 
-BUSY = "^(a+)+$"
-"""A pattern that takes longer than anyone lives on a text of a hundred letters."""
+BUSY = {"pattern": "^(a+)+$"}
+"""A pattern that takes twice as long for each letter more."""
+LONG = "a" * 28 + "!"
 
 
 @pytest.mark.parametrize(
     ("rules", "value", "path"),
     [
-        ({}, "{}", "/a"),
-        ({"type": "array", "items": {}}, ["ok", "{}"], "/a/1"),
-        ({"type": "object", "additionalProperties": {}}, {"b": "{}"}, "/a/b"),
-        ({"anyOf": [{}, {"type": "null"}]}, "{}", "/a"),
+        ({"maxLength": 5, **BUSY}, LONG, ""),
+        ({"items": {**BUSY, "maxLength": 5}}, ["aaa", LONG], "/1"),
+        ({"prefixItems": [{}, {**BUSY, "maxLength": 5}]}, ["aaa", LONG], "/1"),
+        ({"additionalProperties": {**BUSY, "maxLength": 5}}, {"b": LONG}, "/b"),
+        ({"anyOf": [{**BUSY, "maxLength": 5}, {"type": "null"}]}, LONG, ""),
+        ({"allOf": [{**BUSY, "maxLength": 5}]}, LONG, ""),
+        ({"allOf": [BUSY], "maxLength": 5}, LONG, ""),
+        ({"allOf": [BUSY, {"maxLength": 5}]}, LONG, ""),
+        ({"anyOf": [BUSY, {"minLength": 99}], "maxLength": 5}, LONG, ""),
+        ({"oneOf": [BUSY, {"minLength": 99}], "maxLength": 5}, LONG, ""),
+        ({"not": BUSY, "maxLength": 5}, LONG, ""),
+        ({"if": BUSY, "then": False, "maxLength": 5}, LONG, ""),
+        ({"$ref": "#/$defs/busy", "maxLength": 5}, LONG, ""),
+        ({"propertyNames": {**BUSY, "maxLength": 5}}, {LONG: 1}, ""),
+        ({"patternProperties": {BUSY["pattern"]: False}, "propertyNames": {"maxLength": 5}}, {LONG: 1}, ""),
+        (
+            {
+                "patternProperties": {BUSY["pattern"]: {}},
+                "propertyNames": {"maxLength": 5},
+                "additionalProperties": False,
+            },
+            {LONG: 1},
+            "",
+        ),
+        ({"items": BUSY, "maxItems": 5}, [LONG] * 6, ""),
+        ({"contains": BUSY, "maxItems": 5}, [LONG] * 6, ""),
+        ({"additionalProperties": BUSY, "maxProperties": 5}, dict.fromkeys("abcdef", LONG), ""),
     ],
-    ids=["value", "item", "member", "alternative"],
+    ids=str,
 )
-def test_a_pattern_is_not_tried_on_a_text_that_is_too_long(rules: dict[str, Any], value: Any, path: str) -> None:
-    """So ``maxLength`` bounds the time that a pattern can take."""
-    bounded = json.dumps({"type": "string", "maxLength": 5, "pattern": BUSY})
-    schema = json.loads(json.dumps(rules).replace("{}", bounded, 1)) if rules else json.loads(bounded)
-    sent = json.loads(json.dumps(value).replace("{}", "a" * 100 + "!").replace("ok", "aaa"))
-    call = Taking(lambda a: a, params={"properties": {"a": schema}, "required": ["a"]}, output={})
-    response = call.site.invoke("under-test", {"a": sent})
-    assert response.get_json()["error"]["errors"] == [{"path": path, "message": "must have at most 5 characters"}]
+def test_what_is_too_large_is_not_looked_into(rules: dict[str, Any], value: Any, path: str) -> None:
+    """So ``maxLength``, ``maxItems`` and ``maxProperties`` bound the time that a pattern can take."""
+    call = taking({"properties": {"x": rules}, "$defs": {"busy": BUSY}})
+
+    def invoke() -> None:
+        [problem] = call.site.invoke("under-test", {"x": value}).get_json()["error"]["errors"]
+        assert problem["path"] == "/x" + path
+        assert problem["message"].startswith("must have at most 5 ")
+
+    assert seconds_during(invoke) < 2
+
+
+def test_what_callers_send_is_never_compiled() -> None:
+    """To compile this text takes seconds, and `re` would keep the result."""
+    schema = {
+        "properties": {"a": {"format": "regex", "pattern": "[a-z]"}},
+        "patternProperties": {"^b": {"format": "regex"}},
+    }
+    call = taking({**schema, "propertyNames": {"pattern": "^[ab]"}})
+    text = "(?i)" + "[!-\uffff]" * 180
+    assert call(a=text, b=text) == {"a": text, "b": text}
+    before = compile_pattern.cache_info().currsize
+    assert seconds_during(lambda: [call(**{"a": f"{n}{text}", f"b{n}": text}) for n in range(3)]) < 2
+    assert compile_pattern.cache_info().currsize == before
+
+
+def test_errors_of_alternatives_do_not_fill_the_memory() -> None:
+    """jsonschema makes a list of all of them, 3 kB each, for every alternative."""
+    wrong = [""] * 20_000
+    rules = {"anyOf": [{"type": "array", "items": {"type": "integer"}}, {"type": "null"}]}
+    problems = Shape(rules).problems
+    assert len(problems(wrong)) == 20
+    assert bytes_during(lambda: problems(wrong)) < 1_000_000
+
+
+NODE = {"$ref": "#/$defs/node"}
+
+
+@pytest.mark.parametrize("leaf", [{}, {"child": 1}], ids=["right", "wrong"])
+@pytest.mark.parametrize(
+    "node",
+    [
+        {"allOf": [{"properties": {"child": NODE}}, {"properties": {"child": NODE}}]},
+        {"anyOf": [{"properties": {"child": NODE}}, {"required": ["x"], "properties": {"child": NODE}}]},
+        {"anyOf": [{"required": ["x"], "properties": {"child": NODE}}, {"properties": {"child": NODE}}]},
+        {"oneOf": [{"required": ["x"], "properties": {"child": NODE}}, {"properties": {"child": NODE}}]},
+        {"allOf": [{"properties": {"child": NODE}}], "unevaluatedProperties": False},
+        {"if": {"properties": {"child": NODE}}, "then": {"properties": {"child": NODE}}},
+        {"if": {"properties": {"child": NODE}}, "else": {"properties": {"child": NODE}}},
+        {
+            "properties": {"child": {"not": {"not": NODE}}},
+            "dependentSchemas": {"child": {"properties": {"child": NODE}}},
+        },
+        {"properties": {"child": {"$dynamicRef": "#n"}}, "allOf": [{"properties": {"child": {"$dynamicRef": "#n"}}}]},
+    ],
+    ids=str,
+)
+def test_the_work_grows_with_the_depth_of_a_value_and_not_with_a_power_of_it(node: Any, leaf: Any) -> None:
+    schema = {**NODE, "$defs": {"node": {"type": "object", "$dynamicAnchor": "n", **node}}}
+
+    def deep(depth: int) -> Any:
+        value = leaf
+        for _ in range(depth):
+            value = {"child": value}
+        return value
+
+    problems = Shape(schema).problems
+    for depth in range(5):
+        assert bool(problems(deep(depth))) != Draft202012Validator(schema).is_valid(deep(depth))
+    assert calls_during(lambda: problems(deep(12))) < 8 * calls_during(lambda: problems(deep(4)))
+
+
+@pytest.mark.parametrize(
+    ("rules", "value"),
+    [
+        ({"patternProperties": {"^x": {}}, "unevaluatedProperties": False}, lambda n: {f"x{i}": 1 for i in range(n)}),
+        (
+            {"allOf": [{"additionalProperties": {}}], "unevaluatedProperties": False},
+            lambda n: dict.fromkeys(map(str, range(n)), 1),
+        ),
+        ({"items": {}, "unevaluatedItems": False}, lambda n: list(range(n))),
+        ({"contains": {"type": "integer"}, "unevaluatedItems": False}, lambda n: list(range(n))),
+    ],
+    ids=str,
+)
+def test_the_work_grows_with_the_size_of_a_value_and_not_with_its_square(
+    rules: Any, value: Callable[[int], Any]
+) -> None:
+    """jsonschema looks each name and index up in a list."""
+    problems = Shape(rules).problems
+    few, many = value(2000), value(20_000)
+    assert problems(few) == problems(many) == []
+    usual = max(seconds_during(lambda: problems(few)), 0.005)
+    assert seconds_during(lambda: problems(many)) < 40 * usual
 
 
 def test_a_schema_is_checked_in_little_time_when_its_method_is_added() -> None:

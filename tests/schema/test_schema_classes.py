@@ -12,6 +12,7 @@ from typing_extensions import NotRequired, ReadOnly, Required
 
 from flask_jsonrpc_mcp import McpBlueprint
 from tests.conftest import Taking
+from tests.support.counting import calls_during
 
 if typing.TYPE_CHECKING:
     from nowhere import Missing  # type: ignore[import-not-found]
@@ -136,3 +137,39 @@ def test_defaults_and_alternatives_within_a_class_that_contains_itself() -> None
     assert call(tree={"left": {}, "right": 5}) == ["Tree", "int"]
     assert call(tree={"right": {"right": {}}}) == ["NoneType", "Tree"]
     assert call(tree={"left": {"left": 1, "x": 2}}) == {"/tree/left/left", "/tree/left/x"}
+
+
+@dataclasses.dataclass
+class Plus:
+    right: Plus | Times | list[int]
+    op: typing.Literal["+"] = "+"
+
+
+@dataclasses.dataclass
+class Times:
+    right: Plus | Times | list[int]
+    op: typing.Literal["*"] = "*"
+
+
+@pytest.mark.parametrize(
+    ("op", "number", "kind"),
+    [({}, 1, "Plus"), ({"op": "*"}, 1, "Times"), ({}, "x", None), ({"op": "*"}, "x", None)],
+    ids=["fits several", "fits the last", "wrong", "wrong in the last"],
+)
+def test_the_work_for_a_tree_of_alternatives_grows_with_its_depth(op: Any, number: Any, kind: str | None) -> None:
+    """Without memory, each level takes as long as all below it, once for each alternative."""
+
+    def func(tree: Plus | Times) -> str:
+        return type(tree).__name__
+
+    call = Taking(func)
+
+    def grow(depth: int) -> Any:
+        tree: Any = [number] * 50
+        for _ in range(depth):
+            tree = {"right": tree, **op}
+        return tree
+
+    low, high = grow(4), grow(16)
+    assert call(tree=high) == kind if kind else isinstance(call(tree=high), set)
+    assert calls_during(lambda: call(tree=high)) < 6 * calls_during(lambda: call(tree=low))

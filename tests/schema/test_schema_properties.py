@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import enum
+import functools
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,10 +14,10 @@ from typing import Annotated, Any, Literal, TypedDict
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, FormatChecker
 from marshmallow import Schema, fields, validate
 
-from flask_jsonrpc_mcp.schema.validator import FORMATS
+from flask_jsonrpc_mcp.schema.formats import PARSERS, has_format
 from tests.conftest import Taking
 from tests.core.test_strict_json import JSON_VALUES
 
@@ -105,7 +106,10 @@ NAMES = [
 def test_the_advertised_schema_decides(func: Callable[..., None], options: dict[str, Any]) -> None:
     call = Taking(func, **options)
     # Not our compiled validator: a client would make its own of what it was shown.
-    shown = Draft202012Validator(call.schema, format_checker=FORMATS)
+    formats = FormatChecker(formats=())
+    for name in PARSERS:
+        formats.checks(name)(functools.partial(has_format, name=name))
+    shown = Draft202012Validator(call.schema, format_checker=formats)
     outcomes = set()
 
     @settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))

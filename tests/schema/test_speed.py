@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from decimal import Decimal
-from typing import Annotated, Any, Literal, TypedDict, Union
+from typing import Annotated, Any, Literal, NewType, TypedDict, Union
 from unittest.mock import patch
 
 import jsonschema
@@ -25,6 +25,7 @@ from flask_jsonrpc_mcp.strict_json import write
 from tests.conftest import Site
 from tests.core.test_strict_json import JSON_VALUES
 from tests.support import faces
+from tests.support.counting import seconds_during
 
 
 @contextmanager
@@ -231,11 +232,26 @@ def test_a_circle_is_as_deep_with_the_extra_as_without() -> None:
         assert_same_problems(Tree, value)
 
 
-def test_a_pattern_is_not_tried_on_a_text_that_is_too_long() -> None:
-    """This one would take longer than anyone lives."""
-    hint = list[Annotated[str, {"maxLength": 5, "pattern": "^(a+)+$"}]]
+BUSY = {"pattern": "^(a+)+$"}
+LONG = "a" * 28 + "!"
+Busy = NewType("Busy", Annotated[str, BUSY])
+
+
+@pytest.mark.parametrize(
+    ("hint", "value"),
+    [
+        (list[Annotated[str, {"maxLength": 5, **BUSY}]], [LONG]),
+        (Annotated[Busy | None, {"maxLength": 5}], LONG),
+        (Annotated[list[Busy], {"maxItems": 2}], [LONG] * 3),
+        (Annotated[dict[str, Busy], {"maxProperties": 2}], dict.fromkeys("abc", LONG)),
+    ],
+    ids=["text", "around", "items", "members"],
+)
+def test_what_is_too_large_is_not_looked_into(hint: Any, value: Any) -> None:
+    """The pattern takes twice as long for each letter more."""
     assert shape_of(hint).generated
-    assert not assert_same_problems(hint, ["a" * 100 + "!"])
+    assert seconds_during(lambda: assert_same_problems(hint, value)) < 2
+    assert not assert_same_problems(hint, value)
 
 
 @pytest.mark.parametrize("params", [{"properties": {"x": {"type": "integer"}}}, {"x": fields.Integer()}], ids=str)

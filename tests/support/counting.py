@@ -1,8 +1,10 @@
-"""How much work something is, in calls of Python functions: a measure that does not depend on the machine."""
+"""How much work something is: in calls of Python functions, the same on every machine, or in time and memory."""
 
 from __future__ import annotations
 
 import sys
+import time
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,3 +29,20 @@ def calls_during(work: Callable[[], object], *, within: str = "") -> int:
     finally:
         sys.setprofile(before)
     return count
+
+
+def seconds_during(work: Callable[[], object]) -> float:
+    """Measure the time of the processor in this thread, for work in C: only compare it with large factors."""
+    before = time.thread_time()
+    work()
+    return time.thread_time() - before
+
+
+def bytes_during(work: Callable[[], object]) -> int:
+    """Measure how many bytes are in use at the same time."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import pytest
 from flask import Flask
 from flask_httpauth import HTTPBasicAuth, HTTPTokenAuth, MultiAuth
+from marshmallow import Schema, fields, validate
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.middleware.proxy_fix import ProxyFix
 
@@ -244,6 +245,20 @@ class TestPatterns:
         [finding] = examine(self.app_with_code(schema))
         assert (finding.slug, finding.tool) == ("schema-pattern", "find")
         assert finding.why.startswith("its argument 'code' has a pattern and no maxLength")
+
+    def test_names_of_members_count_too(self) -> None:
+        schema: dict[str, Any] = {"patternProperties": {"a+": {}}}
+        [finding] = examine(self.app_with_code(schema))
+        assert finding.why.startswith("its argument 'code' has a pattern and no maxLength")
+        assert slugs(self.app_with_code({**schema, "propertyNames": {"maxLength": 9}})) == []
+
+    @pytest.mark.parametrize("length", [[], [validate.Length(max=9)]], ids=["without", "with a bound"])
+    def test_so_do_the_regular_expressions_of_marshmallow(self, length: list[Any]) -> None:
+        code = fields.String(validate=[validate.Regexp("a+"), *length])
+        inner: dict[str, fields.Field[Any]] = {"codes": fields.List(code), "table": fields.Dict(values=code)}
+        nested = Schema.from_dict({"inner": fields.Nested(Schema.from_dict(inner))})
+        app = app_with(lambda inner=None: inner, name="find", description="Find it.", params=nested)
+        assert slugs(app) == ([] if length else ["schema-pattern"])
 
     def test_other_arguments_count_too(self) -> None:
         params = {"additionalProperties": {"type": "string", "pattern": "a+"}}

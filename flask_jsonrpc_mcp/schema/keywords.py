@@ -1,0 +1,321 @@
+"""The keywords of JSON Schema that we check in another way than jsonschema does.
+
+Callers choose the values, so the work to check one must grow with its size, and not with its square or with a power of
+its depth. And a problem is reported at the member it is about, without a copy of the value in its text.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import islice
+from typing import Any, TypeAlias
+
+from jsonschema import ValidationError, validators
+from jsonschema.protocols import Validator
+
+from ..errors import MAX_PROBLEMS
+from .formats import compile_pattern, has_format
+from .shape import RUN, Run
+from .walk import TYPE_NAMES, Schema
+
+Errors: TypeAlias = Iterable[ValidationError]
+Check: TypeAlias = Callable[[Any, Any, Any, Any], Errors | None]
+"""How jsonschema calls a keyword: with the validator, the keyword's value, the instance and the schema around."""
+
+DYNAMIC = ("$dynamicRef", "$recursiveRef")
+REFERENCES = ("$ref", *DYNAMIC)
+
+_LIMITS: dict[type, str] = {str: "maxLength", list: "maxItems", dict: "maxProperties"}
+# These look at nothing inside of a value, so they cost nothing.
+_UNGUARDED = {"type", "required", *_LIMITS.values()}
+# Rules for the same value, in whose schemas there are rules for its members too.
+_IN_PLACE = {*REFERENCES, "allOf", "if", "dependentSchemas", "properties", "patternProperties", "additionalProperties"}
+
+
+@functools.cache
+def with_our_keywords(dialect: type[Validator], *, remembers: bool) -> type[Validator]:
+    """Make the validator class of a dialect.
+
+    :param remembers: What a reference leads to depends on its place alone, so it is followed once for each value.
+    """
+    checks: dict[str, Any] = {name: OURS.get(name, check) for name, check in dialect.VALIDATORS.items()}
+    checks |= {name: _decided(checks[name]) for name in ("not", "contains") if name in checks}
+    if remembers:
+        checks |= {name: _followed_once(checks[name]) for name in REFERENCES if name in checks}
+    checks |= {name: _guarded(name, check) for name, check in checks.items() if name not in _UNGUARDED}
+    extended: type[Validator] = validators.extend(dialect, checks)  # type: ignore[no-untyped-call]
+    return extended
+
+
+def is_too_large(value: Any, schema: Schema) -> bool:
+    """Return whether a value breaks the limit in a schema, so that nothing else in there needs to be checked."""
+    limit = _LIMITS.get(type(value), "")
+    return limit in schema and len(value) > schema[limit]
+
+
+class NoAlternative(ValidationError):
+    """The error of a value that fits no alternative."""
+
+    def __init__(self, validator: Any, schemas: Sequence[Any], instance: Any) -> None:
+        super().__init__("fits no alternative")
+        self._validators = [validator.evolve(schema=schema) for schema in schemas if schema is not False]
+        self._value = instance
+
+    # When it is asked for: a list can have a million such items, and only the first are reported.
+    @cached_property
+    def alternatives(self) -> list[list[ValidationError]]:
+        """The first errors of each alternative, but for ``false``, which nothing could fit."""
+        return [list(islice(validator.iter_errors(self._value), MAX_PROBLEMS)) for validator in self._validators]
+
+
+def _guarded(name: str, check: Check) -> Check:
+    """Do not look into a value that is too large. In a run that collects, collect instead."""
+    collect = COLLECTORS.get(name, check if name in _IN_PLACE else None)
+
+    def guarded(validator: Any, rules: Any, instance: Any, schema: Schema) -> Errors | None:
+        chosen = collect if RUN.get().collecting else check
+        limit = _LIMITS.get(type(instance))
+        if chosen is None or (limit in schema and is_too_large(instance, schema)):
+            return None
+        return chosen(validator, rules, instance, schema)
+
+    return guarded
+
+
+def _followed_once(check: Check) -> Check:
+    """Follow a reference once for each object and list, because in a recursive schema many ways can lead to them."""
+
+    def once(validator: Any, reference: Any, instance: Any, schema: Schema) -> Errors:
+        errors = iter(check(validator, reference, instance, schema) or ())
+        run = RUN.get()
+        if run.collecting or not isinstance(instance, (dict, list)):
+            yield from errors
+            return
+        known = run.fits.setdefault(id(schema), {})
+        fits = known.get(id(instance))
+        if fits is None or not (fits or run.deciding):
+            first = next(errors, None)
+            known[id(instance)] = first is None
+            if first is not None:
+                yield first
+                yield from errors
+        elif not fits:
+            yield ValidationError("does not fit")
+
+    return once
+
+
+def _fits(validator: Any, rules: Any, instance: Any) -> bool:
+    with Run(deciding=True):
+        # Not is_valid(), nor any() around this function: each frame counts, where a value may have 64 levels.
+        return next(validator.evolve(schema=rules).iter_errors(instance), None) is None
+
+
+def _decided(check: Check) -> Check:
+    """Check a keyword with nothing to say but yes or no about the schema inside it."""
+
+    def decided(validator: Any, rules: Any, instance: Any, schema: Schema) -> Errors:
+        with Run(deciding=True):
+            return list(check(validator, rules, instance, schema) or ())
+
+    return decided
+
+
+def _type(validator: Any, types: str | Sequence[str], instance: Any, schema: Schema) -> Errors:
+    own = TYPE_NAMES.get(type(instance))
+    for name in (types,) if isinstance(types, str) else types:
+        if name == own or validator.is_type(instance, name):
+            return ()
+    return [ValidationError("has a wrong type")]
+
+
+def _pattern(validator: Any, pattern: str, instance: Any, schema: Schema) -> Errors:
+    # As ECMA-262 reads it, where jsonschema reads it as Python does.
+    if isinstance(instance, str) and not compile_pattern(pattern).search(instance):
+        yield ValidationError("does not match")
+
+
+def _format(validator: Any, name: str, instance: Any, schema: Schema) -> Errors:
+    if not has_format(instance, name):
+        yield ValidationError("has another format")
+
+
+def _required(validator: Any, names: Sequence[str], instance: Any, schema: Schema) -> Errors:
+    if isinstance(instance, dict):
+        for name in names:
+            if name not in instance:
+                yield ValidationError("is missing", path=[name])
+
+
+def _properties(validator: Any, properties: Mapping[str, Any], instance: Any, schema: Schema) -> Errors:
+    if isinstance(instance, dict):
+        for name, rules in properties.items():
+            if name in instance:
+                yield from _member(validator, instance, name, rules)
+
+
+def _pattern_properties(validator: Any, patterns: Mapping[str, Any], instance: Any, schema: Schema) -> Errors:
+    if isinstance(instance, dict):
+        for pattern, rules in patterns.items():
+            for name in filter(compile_pattern(pattern).search, _names(instance, schema)):
+                yield from _member(validator, instance, name, rules)
+
+
+def _additional_properties(validator: Any, rules: Any, instance: Any, schema: Schema) -> Errors:
+    if isinstance(instance, dict):
+        names, known = _names(instance, schema), set(schema.get("properties", ()))
+        for pattern in schema.get("patternProperties", ()):
+            known.update(filter(compile_pattern(pattern).search, names))
+        for name in names:
+            if name not in known:
+                yield from _member(validator, instance, name, rules)
+
+
+def _names(instance: dict[str, Any], schema: Schema) -> Iterable[str]:
+    """List the names of members, but for those that ``propertyNames`` refuses because they are too long."""
+    limits = schema.get("propertyNames")
+    if not isinstance(limits, Mapping) or "maxLength" not in limits:
+        return instance
+    return [name for name in instance if not is_too_large(name, limits)]
+
+
+def _member(validator: Any, instance: Any, place: Any, rules: Any) -> Errors:
+    run = RUN.get()
+    if run.collecting:
+        run.collected.add(place)
+        return ()
+    if rules is False:
+        return [ValidationError("is not allowed", path=[place])]
+    errors: Errors = validator.descend(instance[place], rules, path=place, schema_path=place)
+    return errors
+
+
+def _unique_items(validator: Any, unique: bool, instance: Any, schema: Schema) -> Errors:
+    if unique and isinstance(instance, list) and len(set(map(_canonical, instance))) != len(instance):
+        yield ValidationError("has the same item twice")
+
+
+def _canonical(value: Any) -> str:
+    """Write a value as a text that is the same for equal values in JSON: 1 and 1.0 are equal, 1 and true are not.
+
+    The hash of a text is secret. That of a number is not, and a caller could send many numbers with the same one.
+    """
+    if isinstance(value, list):
+        return f"[{','.join(map(_canonical, value))}]"
+    if isinstance(value, dict):
+        return f"{{{','.join(f'{json.dumps(name)}:{_canonical(value[name])}' for name in sorted(value))}}}"
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        try:
+            number = float(value) + 0.0  # + 0.0 makes -0.0 the same as 0.0
+        except OverflowError:
+            return str(value)
+        return repr(number) if number == value else str(value)
+    return json.dumps(value)
+
+
+def _all_of(validator: Any, schemas: Sequence[Any], instance: Any, schema: Schema) -> Errors:
+    limiting = [inner for inner in schemas if isinstance(inner, Mapping) and is_too_large(instance, inner)]
+    for index, inner in enumerate(schemas):
+        if not limiting or inner in limiting:
+            yield from validator.descend(instance, inner, schema_path=index)
+
+
+def _any_of(validator: Any, schemas: Sequence[Any], instance: Any, schema: Schema) -> Errors:
+    for inner in schemas:
+        if _fits(validator, inner, instance):
+            return
+    yield NoAlternative(validator, schemas, instance)
+
+
+def _one_of(validator: Any, schemas: Sequence[Any], instance: Any, schema: Schema) -> Errors:
+    fitting = [inner for inner in schemas if _fits(validator, inner, instance)]
+    if not fitting:
+        yield NoAlternative(validator, schemas, instance)
+    elif len(fitting) > 1:
+        yield ValidationError("fits several alternatives")
+
+
+def _if(validator: Any, condition: Any, instance: Any, schema: Schema) -> Errors:
+    branch = "else"
+    if _fits(validator, condition, instance):
+        branch = "then"
+        yield from validator.descend(instance, condition)  # has no errors, but may have members to collect
+    if branch in schema:
+        yield from validator.descend(instance, schema[branch], schema_path=branch)
+
+
+def _unevaluated(keyword: str, kind: type) -> Check:
+    """Make a keyword with rules for the members, or the items, that nothing else in its schema has rules for."""
+
+    def check(validator: Any, rules: Any, instance: Any, schema: Schema) -> Errors:
+        if isinstance(instance, kind):
+            others = {name: value for name, value in schema.items() if name != keyword}
+            with Run(collecting=True) as run:
+                list(validator.evolve(schema=others).iter_errors(instance))
+            for place in _places(instance):
+                if place not in run.collected:
+                    yield from _member(validator, instance, place, rules)
+
+    return check
+
+
+def _places(instance: Any) -> Iterable[Any]:
+    return range(len(instance)) if isinstance(instance, list) else instance
+
+
+def _collect_all(validator: Any, rules: Any, instance: Any, schema: Schema) -> None:
+    if isinstance(instance, (dict, list)):
+        RUN.get().collected.update(_places(instance))
+
+
+def _collect_items(validator: Any, rules: Any, instance: Any, schema: Schema) -> None:
+    if isinstance(instance, list):
+        RUN.get().collected.update(range(len(rules if isinstance(rules, list) else instance)))
+
+
+def _collect_additional_items(validator: Any, rules: Any, instance: Any, schema: Schema) -> None:
+    if "items" in schema:  # without it, the keyword is ignored
+        _collect_items(validator, rules, instance, schema)
+
+
+def _collect_contained(validator: Any, rules: Any, instance: Any, schema: Schema) -> None:
+    if isinstance(instance, list):
+        contained = (index for index, item in enumerate(instance) if _fits(validator, rules, item))
+        RUN.get().collected.update(contained)
+
+
+def _collect_in_fitting(validator: Any, schemas: Sequence[Any], instance: Any, schema: Schema) -> Errors:
+    for inner in schemas:
+        if _fits(validator, inner, instance):
+            yield from validator.descend(instance, inner)
+
+
+OURS: dict[str, Check] = {
+    "type": _type,
+    "pattern": _pattern,
+    "format": _format,
+    "required": _required,
+    "properties": _properties,
+    "patternProperties": _pattern_properties,
+    "additionalProperties": _additional_properties,
+    "uniqueItems": _unique_items,
+    "allOf": _all_of,
+    "anyOf": _any_of,
+    "oneOf": _one_of,
+    "if": _if,
+    "unevaluatedProperties": _unevaluated("unevaluatedProperties", dict),
+    "unevaluatedItems": _unevaluated("unevaluatedItems", list),
+}
+COLLECTORS: dict[str, Check] = {
+    "anyOf": _collect_in_fitting,
+    "oneOf": _collect_in_fitting,
+    "prefixItems": _collect_items,
+    "items": _collect_items,
+    "additionalItems": _collect_additional_items,
+    "contains": _collect_contained,
+    "unevaluatedProperties": _collect_all,
+    "unevaluatedItems": _collect_all,
+}
