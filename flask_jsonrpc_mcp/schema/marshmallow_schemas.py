@@ -95,6 +95,11 @@ class MarshmallowSchema:
         except (OverflowError, decimal.InvalidOperation) as error:
             # From a field that computes, such as NaiveDateTime(timezone=...) at either end of the calendar.
             raise InvalidParams([Problem("", "has a value that is out of range")]) from error
+        except TypeError as error:
+            # From a Range, because Python compares no time that has an offset with one that has none.
+            if "offset-naive and offset-aware" not in str(error):
+                raise
+            raise InvalidParams([Problem("", "has a time whose offset is missing, or not expected")]) from error
 
     def dump(self, result: Any) -> Any:
         """Dump a result as plain JSON."""
