@@ -17,7 +17,7 @@ from flask.blueprints import BlueprintSetupState
 from flask.sansio.app import App
 from flask_httpauth import HTTPAuth, MultiAuth
 
-from . import mailbox
+from . import changes, mailbox
 from .auth import Authenticator, PermissionsLoader, UserLoader
 from .checks import checked_permissions, name_of
 from .config import NO_DOTS, PREFIX, set_defaults
@@ -122,7 +122,7 @@ class McpBlueprint(Decorators, Blueprint):
         :raises KeyError: if there is no such method.
         """
         self._registry.methods.remove(name)
-        self._announce(mailbox.TOOLS)
+        self._announce(changes.TOOLS)
 
     def remove_prompt(self, name: str) -> None:
         """Remove a prompt and its completers.
@@ -130,7 +130,7 @@ class McpBlueprint(Decorators, Blueprint):
         :raises KeyError: if there is no such prompt.
         """
         self._registry.remove_completers(self._registry.prompts.remove(name))
-        self._announce(mailbox.PROMPTS)
+        self._announce(changes.PROMPTS)
 
     def remove_resource(self, uri: str) -> None:
         """Remove a resource and its completers, by the URI or template it was registered with.
@@ -138,7 +138,7 @@ class McpBlueprint(Decorators, Blueprint):
         :raises KeyError: if there is no such resource.
         """
         self._registry.remove_completers(self._registry.resources.collection_for(uri).remove(uri))
-        self._announce(mailbox.RESOURCES)
+        self._announce(changes.RESOURCES)
 
     def _register(
         self,
@@ -152,13 +152,13 @@ class McpBlueprint(Decorators, Blueprint):
         method = make_method(kind, func, name, options, registry.rate_limits.parse, mark)
         if isinstance(method, Prompt):
             registry.prompts.add(method)
-            self._announce(mailbox.PROMPTS)
+            self._announce(changes.PROMPTS)
         elif isinstance(method, Resource):
             registry.resources.collection_for(method.name).add(method)
-            self._announce(mailbox.RESOURCES)
+            self._announce(changes.RESOURCES)
         else:
             registry.methods.add(method)
-            self._announce(mailbox.TOOLS)
+            self._announce(changes.TOOLS)
 
     def _register_completer(
         self, completed: str, argument: str, func: Callable[..., Any], options: Mapping[str, Any]
@@ -186,7 +186,7 @@ class McpBlueprint(Decorators, Blueprint):
 
         :param what: ``"tools"``, ``"prompts"`` or ``"resources"`` for that list, or the URI of a changed resource.
         """
-        mailbox.announce(self._registry.name, what)
+        changes.announce(self._registry.name, what)
 
     def _announce(self, what: str) -> None:
         if has_app_context() and mailbox.EXTENSION in current_app.extensions:

@@ -36,7 +36,6 @@ DEFAULTS: dict[str, Any] = {
     "ANSWER_TIMEOUT": 300,
     "MAX_WAITING": 4,
     "SUBSCRIPTIONS": False,
-    "MAX_LISTENERS": 4,
     "IS_ENDING": None,
     "DOCTOR_IGNORE": (),
     "DEMO_USERS": (),
@@ -64,8 +63,7 @@ def set_defaults(app: App) -> None:
         ("LIST_MAX_AGE", 0),
         ("SESSION_MAX_AGE", 1),
         ("ANSWER_TIMEOUT", 1),
-        ("MAX_WAITING", 1),
-        ("MAX_LISTENERS", 1),
+        ("MAX_WAITING", 0),
     ):
         value = app.config[PREFIX + name]
         if not isinstance(value, int) or isinstance(value, bool) or value < least:

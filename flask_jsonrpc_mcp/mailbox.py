@@ -9,14 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
 import sqlite3
 import stat
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,31 +23,23 @@ from flask import current_app
 from flask.sansio.app import App
 
 from .config import PREFIX
-from .errors import Overloaded, RpcError
+from .errors import RpcError
 
 EXTENSION = "jsonrpc_mcp_mailbox"
-
-TOOLS, PROMPTS, RESOURCES = "tools", "prompts", "resources"
-LISTS = (TOOLS, PROMPTS, RESOURCES)
 
 MAX_OF_KIND = 1_000
 """How many messages of one kind are kept, the newest. Anyone can send levels and cancellations, as many as they like;
 counted by kind, these cannot push out an answer that a call waits for."""
 
-TIMEOUT = 2.0
+TIMEOUT = 1.0
 """How many seconds an operation may take."""
 
-RETRY_AFTER = 1.0
-"""For how many seconds a backend that failed is not asked again."""
+RETRY_AFTER = 10.0
+"""A backend that failed is not asked again for this many times as long as the failure took, and for a second at least.
+"""
 
-WAIT_ROUND = 1
-"""After how many seconds of waiting the caller may give up; less than `TIMEOUT`."""
-
-POLL_EVERY = 0.05
-"""After how many seconds the SQLite file is polled again for a message that is waited for."""
-
-CHANGE_MAX_AGE = 60 * 60
-"""For how many seconds a change is kept; subscriptions poll far more often."""
+POLL_EVERY = 0.1
+"""After how many seconds a message that is waited for is looked for again."""
 
 
 class NoMailbox(RpcError):
@@ -62,15 +53,14 @@ class NoMailbox(RpcError):
 class Mailbox:
     """The mailbox of one app. Values are plain JSON; the first word of a key is its kind, see `MAX_OF_KIND`.
 
-    Every method but `delete` raises `NoMailbox` if the backend fails. It is asked again after `RETRY_AFTER` seconds.
+    Every method but `delete` raises `NoMailbox` if the backend fails, or has failed shortly before.
     """
 
     def __init__(self, app: App) -> None:
         self._app = app
         self._backend = _make_backend(app)
-        self._retry_at = 0.0
-        self._waiting = threading.BoundedSemaphore(app.config[PREFIX + "MAX_WAITING"])
-        self._listening = threading.BoundedSemaphore(app.config[PREFIX + "MAX_LISTENERS"])
+        self._lock = threading.Lock()
+        self._retry_at = 0.0  # zero if the backend did not fail the last time
 
     @property
     def is_possible(self) -> bool:
@@ -105,55 +95,41 @@ class Mailbox:
     def wait_for(self, keys: Iterable[str], seconds: float, give_up: Callable[[], bool]) -> dict[str, Any] | None:
         """Wait until each of some keys has a value, and remove them.
 
-        :param give_up: Called about every second; waiting ends if it returns true.
+        :param give_up: Called again and again; waiting ends if it returns true.
         :returns: The values by key, or ``None`` if they did not all arrive in time.
         """
         deadline, values = time.monotonic() + seconds, {}
         missing = {_address(key): key for key in keys}
-        with self._asking() as backend:
-            while missing:
-                for address, text in backend.pop([*missing], wait=WAIT_ROUND).items():
-                    values[missing.pop(address)] = json.loads(text)
-                if missing and (time.monotonic() > deadline or give_up()):
-                    return None
-        return values
-
-    def place_to_wait(self) -> AbstractContextManager[None]:
-        """Take one of the places for calls that wait for an answer, or raise `Overloaded`; each holds a thread."""
-        return _place(self._waiting)
-
-    def place_to_listen(self) -> AbstractContextManager[None]:
-        """Take one of the places for clients that listen for changes, or raise `Overloaded`."""
-        return _place(self._listening)
+        while True:
+            with self._asking() as backend:
+                found = backend.pop([*missing])
+            for address, text in found.items():
+                values[missing.pop(address)] = json.loads(text)
+            if not missing:
+                return values
+            if time.monotonic() > deadline or give_up():
+                return None
+            time.sleep(POLL_EVERY)
 
     @contextmanager
     def _asking(self) -> Iterator[_SqliteFile | _Redis]:
-        if self._backend is None or time.monotonic() < self._retry_at:
-            raise NoMailbox()
+        began = time.monotonic()
+        with self._lock:
+            if self._backend is None or began < self._retry_at:
+                raise NoMailbox()
+            # After a failure one thread tries the backend again, and the others do not wait with it.
+            expected = self._retry_at = began + TIMEOUT if self._retry_at else 0.0
         try:
             yield self._backend
         except self._backend.failures as error:
-            # The operations of one request, and all threads, share one timeout and one line in the log.
-            if time.monotonic() >= self._retry_at:
-                self._retry_at = time.monotonic() + RETRY_AFTER
-                message = "the mailbox cannot be reached: %s; it is tried again after %g seconds"
-                self._app.logger.error(message, error, RETRY_AFTER)
+            if self._retry_at == expected:  # no other thread has failed and logged it meanwhile
+                now = time.monotonic()
+                pause = RETRY_AFTER * max(now - began, 0.1)
+                self._retry_at = now + pause
+                message = "the mailbox cannot be reached: %s; it is tried again after %.1f seconds"
+                self._app.logger.error(message, error, pause)
             raise NoMailbox() from error
-
-
-class Watch:
-    """Notices changes from now on."""
-
-    def __init__(self, blueprint: str, topics: Iterable[str]) -> None:
-        self._topics = {_change(blueprint, topic): topic for topic in topics}
-        self._seen = current_mailbox().get_all(self._topics)
-
-    def changed(self) -> list[str]:
-        """Return the topics that have changed since the last call."""
-        now = current_mailbox().get_all(self._topics)
-        changed = [topic for key, topic in self._topics.items() if key in now and now[key] != self._seen.get(key)]
-        self._seen |= now
-        return changed
+        self._retry_at = 0.0
 
 
 def init_app(app: App) -> None:
@@ -176,29 +152,6 @@ def answer_timeout() -> int:
     return int(current_app.config["JSONRPC_MCP_ANSWER_TIMEOUT"])
 
 
-def announces_changes() -> bool:
-    """Return whether clients of this app can listen for changes."""
-    return bool(current_app.config["JSONRPC_MCP_SUBSCRIPTIONS"]) and current_mailbox().is_possible
-
-
-def is_server_ending() -> bool:
-    """Return whether the server waits for its requests to end; see ``JSONRPC_MCP_IS_ENDING``."""
-    is_ending = current_app.config["JSONRPC_MCP_IS_ENDING"]
-    return is_ending is not None and bool(is_ending())
-
-
-def announce(blueprint: str, topic: str) -> None:
-    """Publish a change to all listening clients: of a list, by its name, or of a resource, by its URI."""
-    if announces_changes():
-        # A failure is in the log, and no reason to fail for the function that made the change.
-        with suppress(NoMailbox):
-            current_mailbox().put(_change(blueprint, topic), secrets.token_hex(8), CHANGE_MAX_AGE)
-
-
-def _change(blueprint: str, topic: str) -> str:
-    return f"change {blueprint} {topic}"
-
-
 def _address(key: str) -> str:
     """Return where a message is stored: its kind, and a hash instead of the key, which may contain a session id."""
     return f"{key.partition(' ')[0]}:{hashlib.sha256(key.encode()).hexdigest()}"
@@ -206,16 +159,6 @@ def _address(key: str) -> str:
 
 def _kind(address: str) -> str:
     return address.partition(":")[0]
-
-
-@contextmanager
-def _place(places: threading.BoundedSemaphore) -> Iterator[None]:
-    if not places.acquire(blocking=False):
-        raise Overloaded()
-    try:
-        yield
-    finally:
-        places.release()
 
 
 class _SqliteFile:
@@ -259,14 +202,10 @@ class _SqliteFile:
         with self._open() as connection:
             return self._select(connection, addresses)
 
-    def pop(self, addresses: Sequence[str], wait: int = 0) -> dict[str, str]:
-        """Remove what is there; if nothing, wait so many seconds for the first message."""
-        deadline = time.monotonic() + wait
+    def pop(self, addresses: Sequence[str]) -> dict[str, str]:
         with self._open() as connection:
-            while not self._select(connection, addresses):  # takes no lock
-                if time.monotonic() >= deadline:
-                    return {}
-                time.sleep(POLL_EVERY)
+            if not self._select(connection, addresses):
+                return {}  # without a lock, because callers poll
             connection.execute("BEGIN IMMEDIATE")
             found = self._select(connection, addresses)
             connection.executemany("DELETE FROM messages WHERE address = ?", [(address,) for address in found])
@@ -306,7 +245,7 @@ class _SqliteFile:
 
 
 class _Redis:
-    """Texts by address: each is a list of one, because blocking reads take lists.
+    """Texts by address.
 
     For each kind there is a sorted set of addresses by age, to remove the oldest when there are too many.
     """
@@ -325,27 +264,21 @@ class _Redis:
         self._client: Any = redis.Redis.from_url(url, decode_responses=True, **options)
 
     def put(self, address: str, text: str, seconds: int) -> None:
-        pipeline, key, ages = self._client.pipeline(), self._key(address), self._key(_kind(address))
-        pipeline.delete(key).rpush(key, text).expire(key, seconds)
+        ages, pipeline = self._key(_kind(address)), self._client.pipeline()  # a transaction
+        pipeline.set(self._key(address), text, ex=seconds)
         *_, count = pipeline.zadd(ages, {address: time.time()}).expire(ages, seconds).zcard(ages).execute()
         if count > MAX_OF_KIND:
             self._client.delete(*[self._key(oldest) for oldest, _ in self._client.zpopmin(ages, count - MAX_OF_KIND)])
 
     def get(self, addresses: Sequence[str]) -> dict[str, str]:
-        pipeline = self._client.pipeline()
-        for address in addresses:
-            pipeline.lindex(self._key(address), 0)
-        return _without_missing(addresses, pipeline.execute())
+        return _without_missing(addresses, self._client.mget([*map(self._key, addresses)]) if addresses else [])
 
-    def pop(self, addresses: Sequence[str], wait: int = 0) -> dict[str, str]:
-        """Remove what is there; if nothing, wait so many seconds for the first message."""
-        by_key = {self._key(address): address for address in addresses}
-        first = self._client.blpop([*by_key], timeout=wait) if wait else None
-        pipeline = self._client.pipeline()
-        for key, address in by_key.items():
-            pipeline.lpop(key).zrem(self._key(_kind(address)), address)
-        found = _without_missing([*by_key.values()], pipeline.execute()[::2])
-        return found if first is None else {**found, by_key[first[0]]: first[1]}
+    def pop(self, addresses: Sequence[str]) -> dict[str, str]:
+        keys, pipeline = [*map(self._key, addresses)], self._client.pipeline()
+        pipeline.mget(keys).delete(*keys)
+        for address in addresses:
+            pipeline.zrem(self._key(_kind(address)), address)
+        return _without_missing(addresses, pipeline.execute()[0])
 
     def _key(self, name: str) -> str:
         return f"flask-jsonrpc-mcp:{_owner(self._app)}:{name}"

@@ -93,7 +93,7 @@ def _serve_legacy(payload: Any, context: RequestContext, backlog: Backlog | None
         version=session.version,
         # Without an event stream there is no way to ask.
         capabilities=frozenset() if backlog is None else session.capabilities,
-        log_level=SessionLogLevel(session_id=session_id),
+        log_level=SessionLogLevel(replies),
         cancellation=Cancellation(lambda: replies.is_cancelled(request_id)),
     )
     if isinstance(payload, list):

@@ -25,6 +25,7 @@ from ..strict_json import write
 from .protocol import LogLevel, Send
 from .sessions import load_signed, signer
 from .versions import question_request
+from .waiting import place_to_wait
 
 CANCEL_MAX_AGE = 60
 """For how many seconds a cancellation is kept; a running call polls every second."""
@@ -38,9 +39,9 @@ MAX_RESPONSE = 1 << 20
 _SALT = "flask-jsonrpc-mcp.question"
 
 
-@dataclass(frozen=True)
+@dataclass
 class ClientReplies:
-    """The responses and cancellations of one session.
+    """What a client has sent by other requests of its session.
 
     :param session_id: Empty if the app cannot sign session ids; then the client cannot be asked.
     """
@@ -48,6 +49,7 @@ class ClientReplies:
     app: Flask
     session_id: str
     version: str
+    _has_failed: bool = False
 
     @property
     def can_ask(self) -> bool:
@@ -56,7 +58,7 @@ class ClientReplies:
     def ask(self, questions: Mapping[str, Question], send: Send, give_up: Callable[[], bool]) -> dict[str, Any]:
         """Send questions to the client, and wait for its responses.
 
-        :param give_up: Called about every second; waiting ends if it returns true.
+        :param give_up: Called again and again; waiting ends if it returns true.
         :returns: The responses by key, or for each question the `RpcError` that asking raised.
         """
         try:
@@ -86,23 +88,30 @@ class ClientReplies:
             current_mailbox().put(self._cancelled_key(request_id), True, CANCEL_MAX_AGE)
 
     def is_cancelled(self, request_id: Any) -> bool:
-        if not self.can_ask:
-            return False
+        return self.poll(lambda: current_mailbox().pop(self._cancelled_key(request_id))) is not None
+
+    def poll(self, read: Callable[[], Any]) -> Any:
+        """Read something from the mailbox for a running method; ``None`` if it fails.
+
+        The method must not fail with it, and waits once at most: after a failure nothing more is read for its request.
+        """
+        if not self.can_ask or self._has_failed:
+            return None
         try:
-            return current_mailbox().pop(self._cancelled_key(request_id)) is not None
+            return read()
         except NoMailbox:
-            return False
+            self._has_failed = True
+            return None
 
     def _send_and_wait(
         self, questions: Mapping[str, Question], send: Send, give_up: Callable[[], bool]
     ) -> dict[str, dict[str, Any]]:
-        mailbox = current_mailbox()
         ids = {key: signer(self.app, _SALT).dumps([self._owner, secrets.token_hex(8)]) for key in questions}
-        with mailbox.place_to_wait(), _open_questions(ids.values()):
+        with place_to_wait(), _open_questions(ids.values()):
             for key, question in questions.items():
                 send({"jsonrpc": VERSION, "id": ids[key], **question_request(question, self.version)})
             keys = [_answer_key(question_id) for question_id in ids.values()]
-            responses = mailbox.wait_for(keys, answer_timeout(), give_up)
+            responses = current_mailbox().wait_for(keys, answer_timeout(), give_up)
         if responses is None:
             raise RpcError("The client did not answer in time")
         return {key: responses[_answer_key(question_id)] for key, question_id in ids.items()}
@@ -116,32 +125,33 @@ class ClientReplies:
         return f"cancelled {self.session_id} {request_id!r}"
 
 
-@dataclass
 class SessionLogLevel(LogLevel):
-    """The log level of a session, kept in the mailbox because sessions have no other storage."""
+    """The log level of a session, kept in the mailbox because sessions have no other storage. Read once per request."""
 
-    session_id: str = ""
+    def __init__(self, replies: ClientReplies) -> None:
+        super().__init__()
+        self._replies = replies
+        self._is_read = False
 
     def get(self) -> str | None:
-        mailbox = current_mailbox()
-        if not self.session_id or not mailbox.is_possible:
-            return None
-        try:
-            level, stored = mailbox.get(self._key) or (None, 0)
-            if level is not None and time.time() - stored > LEVEL_MAX_AGE / 2:
-                self.set(level)
-        except NoMailbox:
-            return None  # a method must not fail because its log message cannot be sent
-        return level
+        if not self._is_read:
+            self._is_read = True
+            self.level = self._replies.poll(self._read)
+        return self.level
 
     def set(self, level: str) -> None:
-        mailbox = current_mailbox()
-        if self.session_id and mailbox.is_possible:
-            mailbox.put(self._key, [level, time.time()], LEVEL_MAX_AGE)
+        if self._replies.can_ask:
+            current_mailbox().put(self._key, [level, time.time()], LEVEL_MAX_AGE)
+
+    def _read(self) -> str | None:
+        level, stored = current_mailbox().get(self._key) or (None, 0)
+        if level is not None and time.time() - stored > LEVEL_MAX_AGE / 2:
+            self.set(level)
+        return level
 
     @property
     def _key(self) -> str:
-        return f"level {self.session_id}"
+        return f"level {self._replies.session_id}"
 
 
 @contextmanager

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..ask import InputNeeded
+from ..changes import announces_changes
 from ..envelope import RpcRequest
 from ..errors import MethodNotFound
-from ..mailbox import announces_changes
 from ..registry import Registry
 from . import elicitation, headers, methods, protocol, subscriptions, versions
 from .protocol import LEGACY, MODERN, VERSIONS, RequestContext

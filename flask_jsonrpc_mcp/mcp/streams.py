@@ -6,15 +6,21 @@ change the session or the response. Teardown functions run after it, when its ev
 
 A server without ``write``, such as granian, gets all events at the end. On uWSGI, where only the thread of the request
 may write, a silent method sends no comments, and sees that its client has left at its next report.
+
+``write`` blocks while the client does not read. A second thread notices that: the stream takes one of the places for
+threads that wait, and is disconnected if none is free. This needs the socket, which gunicorn and werkzeug pass on.
 """
 
 from __future__ import annotations
 
 import functools
+import selectors
+import socket
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +31,7 @@ from ..call import Cancellation
 from ..envelope import RpcResponse
 from ..errors import RpcError
 from ..strict_json import write
+from .waiting import Place
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -34,6 +41,12 @@ EVENTS = "text/event-stream"
 KEEP_ALIVE = 1.0
 """After how many silent seconds a comment is sent. It keeps proxies from closing the connection, and shows whether the
 client is still there."""
+
+CHECK_EVERY = 1.0
+"""After how many seconds it is checked again whether a stream has waited for its client more than half of the time."""
+
+SEND_TIMEOUT = 60.0
+"""After how many seconds a client that reads nothing is disconnected."""
 
 MAX_BACKLOG = 1 << 20
 """Maximum bytes of messages that wait for the end of a method; the oldest are dropped."""
@@ -71,6 +84,7 @@ class EventStream:
 
     :param start: Sends the headers and returns WSGI's ``write``, or ``None`` if the server has none.
     :param writer: The only thread that may write; what others send waits for it. ``None`` for any thread.
+    :param connection: The socket of the client, if known.
     """
 
     def __init__(
@@ -78,15 +92,19 @@ class EventStream:
         start: Callable[[], Callable[[bytes], object] | None],
         cancellation: Cancellation,
         writer: int | None = None,
+        connection: socket.socket | None = None,
     ) -> None:
         self.cancellation = cancellation
         self.has_begun = False
         self._start = start
         self._writer = writer
+        self._connection = connection
         self._write: Callable[[bytes], object] | None = None
         self._backlog = Backlog()
         self._last_sent = time.monotonic()
-        # The keep-alive thread writes too, and so does a method that is async or has a timeout.
+        # The seconds that all writes took, and when the current one began; one tuple, because another thread reads it.
+        self._writes: tuple[float, float | None] = 0.0, None
+        # The watching thread writes too, and so does a method that is async or has a timeout.
         self._lock = threading.RLock()
         self._ended = threading.Event()
         self._timer: threading.Timer | None = None
@@ -125,10 +143,10 @@ class EventStream:
         if time.monotonic() - self._last_sent >= KEEP_ALIVE:
             self.send_event(_COMMENT)
 
-    def keep_alive_in_thread(self) -> None:
-        """Call `keep_alive` from a second thread until the stream ends, for methods that are silent."""
+    def watch_in_thread(self) -> None:
+        """Keep the stream alive from a second thread while the method is silent, and notice a client that is slow."""
         # A timer, because most streams end before the first comment is due.
-        self._timer = threading.Timer(KEEP_ALIVE, self._keep_alive_until_end)
+        self._timer = threading.Timer(KEEP_ALIVE, self._watch, [Place(), time.monotonic()])
         self._timer.daemon = True
         self._timer.start()
 
@@ -153,6 +171,9 @@ class EventStream:
     def _write_backlog(self) -> None:
         if self._write is None:
             return
+        waited, _ = self._writes
+        began = time.monotonic()
+        self._writes = waited, began
         try:
             for data in self._backlog.take():
                 self._write(data)
@@ -160,11 +181,38 @@ class EventStream:
         except Exception:
             self.cancellation.request(by_client=True)
         self._last_sent = time.monotonic()
+        self._writes = waited + self._last_sent - began, None
 
-    def _keep_alive_until_end(self) -> None:
-        self.keep_alive()
-        while not self._ended.wait(KEEP_ALIVE):
-            self.keep_alive()
+    def _watch(self, place: Place, checked: float) -> None:
+        waited_before = 0.0
+        while not self._ended.is_set():
+            self._send_comment()
+            now = time.monotonic()
+            if now - checked >= CHECK_EVERY:
+                waited, began = self._writes
+                waited += 0 if began is None else now - began
+                if waited - waited_before < (now - checked) / 2:
+                    place.leave()
+                elif not place.take() or (began is not None and now - began > SEND_TIMEOUT):
+                    self._disconnect()
+                checked, waited_before = now, waited
+            self._ended.wait(KEEP_ALIVE)
+        place.leave()
+
+    def _send_comment(self) -> None:
+        """Call `keep_alive`, unless it would block."""
+        if self._lock.acquire(blocking=False):  # else another thread writes
+            try:
+                if self._connection is None or _is_writable(self._connection):
+                    self.keep_alive()
+            finally:
+                self._lock.release()
+
+    def _disconnect(self) -> None:
+        self.cancellation.request(by_client=True)
+        if self._connection is not None:
+            with suppress(OSError):
+                self._connection.shutdown(socket.SHUT_RDWR)  # a blocked write fails at once
 
 
 Run = Callable[[EventStream], RpcResponse | None]
@@ -198,9 +246,10 @@ class StreamResponse(Response):
 
         # uWSGI's write works only in the thread of the request.
         writer = threading.get_ident() if "uwsgi.version" in environ else None
-        stream = EventStream(start, self._cancellation, writer)
+        connection = environ.get("gunicorn.socket") or environ.get("werkzeug.socket")
+        stream = EventStream(start, self._cancellation, writer, connection)
         if writer is None:
-            stream.keep_alive_in_thread()
+            stream.watch_in_thread()
         reply = None
         try:
             reply = self._run(stream)
@@ -227,6 +276,16 @@ class StreamResponse(Response):
 def stream_response_class(response_class: type[Response]) -> type[StreamResponse]:
     """Return a `StreamResponse` that is a subclass of the app's response class; Flask converts any other response."""
     return type("StreamResponse", (StreamResponse, response_class), {})
+
+
+def _is_writable(connection: socket.socket) -> bool:
+    """Whether a few bytes can be written now, or a write would fail."""
+    try:
+        with selectors.DefaultSelector() as selector:
+            selector.register(connection, selectors.EVENT_WRITE)
+            return bool(selector.select(timeout=0))
+    except (OSError, ValueError):
+        return True  # closed
 
 
 def event(message: dict[str, Any]) -> bytes:

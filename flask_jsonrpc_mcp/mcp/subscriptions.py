@@ -6,11 +6,13 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..changes import LISTS, Watch, announces_changes
 from ..envelope import Id, notification
 from ..errors import MalformedParams, MethodNotFound, UnknownResource
-from ..mailbox import LISTS, NoMailbox, Watch, announces_changes, current_mailbox, is_server_ending
+from ..mailbox import NoMailbox
 from .methods import visible_resource
 from .protocol import LISTEN, SUBSCRIPTION_ID, RequestContext
+from .waiting import place_to_wait
 
 MAX_RESOURCES = 100
 """Maximum resources of one subscription; each costs a query at every poll."""
@@ -41,10 +43,10 @@ class Subscription:
 
         :raises Overloaded: if too many clients listen already.
         """
-        with current_mailbox().place_to_listen():
+        with place_to_wait():
             watch = Watch(self.context.registry.name, self.topics)
             yield _message(id, "notifications/subscriptions/acknowledged", {"notifications": self.accepted})
-            while not self.context.cancellation.requested and not is_server_ending():
+            while not self.context.cancellation.requested and not _is_server_ending(self.context):
                 try:
                     changed = watch.changed()
                 except NoMailbox:
@@ -87,6 +89,12 @@ def final_result(id: Id) -> dict[str, Any]:
 
 def _message(id: Id, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
     return notification(method, {"_meta": {SUBSCRIPTION_ID: id}, **params})
+
+
+def _is_server_ending(context: RequestContext) -> bool:
+    """Return whether the server waits for its requests to end; see ``JSONRPC_MCP_IS_ENDING``."""
+    is_ending = context.setting("IS_ENDING")
+    return is_ending is not None and bool(is_ending())
 
 
 def _is_visible(context: RequestContext, uri: str) -> bool:

@@ -128,7 +128,7 @@ def leaf() -> bytes:
 
 def create_app(**config: Any) -> Flask:
     app = Flask(__name__)
-    app.config.from_mapping(SECRET_KEY="key", JSONRPC_MCP_SUBSCRIPTIONS=True, JSONRPC_MCP_MAX_LISTENERS=2)
+    app.config.from_mapping(SECRET_KEY="key", JSONRPC_MCP_SUBSCRIPTIONS=True)
     app.config.from_mapping(config)
     app.config.from_prefixed_env("CONVERSING")
     app.register_blueprint(rpc)

@@ -131,7 +131,7 @@ def peak() -> int:
 
 def create_app() -> Flask:
     app = Flask(__name__)
-    app.config.update(SECRET_KEY="key", JSONRPC_MCP_SUBSCRIPTIONS=True, JSONRPC_MCP_MAX_LISTENERS=1)
+    app.config.update(SECRET_KEY="key", JSONRPC_MCP_SUBSCRIPTIONS=True, JSONRPC_MCP_MAX_WAITING=2)
     app.config["JSONRPC_MCP_MAILBOX"] = os.environ["NOTES"] + "/mail"
     app.register_blueprint(rpc)
 

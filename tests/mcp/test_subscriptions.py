@@ -12,8 +12,8 @@ import pytest
 from flask import Response
 
 from flask_jsonrpc_mcp import McpBlueprint, mcp_tool
-from flask_jsonrpc_mcp.mailbox import current_mailbox
 from flask_jsonrpc_mcp.mcp import streams, subscriptions
+from flask_jsonrpc_mcp.mcp.waiting import place_to_wait
 from tests.conftest import Site, asking, basic, make_auth
 from tests.support.conversations import COMMENT, Conversation, Exchange
 from tests.support.load import wait_until
@@ -169,7 +169,7 @@ def refused(site: Site) -> Any:
 
 def test_only_so_many_listen_at_a_time_and_who_goes_frees_a_place(tmp_path: Path) -> None:
     """Refused in the body only: with a status of its own the TypeScript client would give up the whole server."""
-    site = announcing(tmp_path / "mail", JSONRPC_MCP_MAX_LISTENERS=1)
+    site = announcing(tmp_path / "mail", JSONRPC_MCP_MAX_WAITING=1)
 
     def has_listened() -> bool:
         with Listening(site, ALL) as listening:
@@ -217,7 +217,7 @@ class Uwsgi:
 
 def test_under_uwsgi_the_thread_of_the_request_writes_the_comments_and_notices_who_leaves(tmp_path: Path) -> None:
     """Its ``write`` fails in any other thread."""
-    site = announcing(tmp_path / "mail", JSONRPC_MCP_MAX_LISTENERS=1)
+    site = announcing(tmp_path / "mail", JSONRPC_MCP_MAX_WAITING=1)
     for _ in range(2):  # the place is free again
         server = Uwsgi(site, chunks=4)
         response = ModernClient(site.app.test_client()).post("subscriptions/listen", {"notifications": ALL})
@@ -226,7 +226,7 @@ def test_under_uwsgi_the_thread_of_the_request_writes_the_comments_and_notices_w
 
 
 def test_a_subscription_ends_at_once_where_the_server_can_send_nothing_before_the_end(tmp_path: Path) -> None:
-    site = announcing(tmp_path / "mail", JSONRPC_MCP_MAX_LISTENERS=1)
+    site = announcing(tmp_path / "mail", JSONRPC_MCP_MAX_WAITING=1)
     serve: Any = site.app.wsgi_app
 
     def without_write(environ: Any, start_response: Any) -> Any:
@@ -244,7 +244,7 @@ def test_a_subscription_ends_at_once_where_the_server_can_send_nothing_before_th
 
 
 def test_an_app_that_reads_or_drops_the_response_leaves_no_place_taken(tmp_path: Path) -> None:
-    site = announcing(tmp_path / "mail", JSONRPC_MCP_MAX_LISTENERS=1)
+    site = announcing(tmp_path / "mail", JSONRPC_MCP_MAX_WAITING=1)
     reading = [True, True]
 
     @site.app.after_request
@@ -260,7 +260,7 @@ def test_an_app_that_reads_or_drops_the_response_leaves_no_place_taken(tmp_path:
         assert reply["error"]["message"] == "This HTTP server cannot send events before the response is complete"
     responses = [client.post("subscriptions/listen", {"notifications": ALL}).text for _ in range(2)]
     assert responses == ["dropped"] * 2
-    with site.app.app_context(), current_mailbox().place_to_listen():
+    with site.app.app_context(), place_to_wait():
         pass
 
 
@@ -357,12 +357,12 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     """Three workers, each with two places for those who listen."""
     folder = tmp_path_factory.mktemp(request.param)
     if request.param == "sqlite":
-        with conversing(folder, str(folder / "mail"), "--graceful-timeout", "1") as running:
+        with conversing(folder, str(folder / "mail"), "--graceful-timeout", "1", MAX_WAITING=2) as running:
             yield running
     else:
         with (
             running_redis(folder) as store,
-            conversing(folder, redis_url(store), "--graceful-timeout", "1") as running,
+            conversing(folder, redis_url(store), "--graceful-timeout", "1", MAX_WAITING=2) as running,
         ):
             yield running
 
