@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 from flask import Flask
@@ -45,14 +46,11 @@ class AppServer:
     def answer(self, exchange: Exchange) -> Any:
         with self._open_request() as opened:
             context = RequestContext.new(
-                *opened,
-                mount=NAME,
-                cancellation=exchange.cancellation,
-                send=lambda message: exchange.notify(message["method"], message["params"]),
+                *opened, mount=NAME, cancellation=exchange.cancellation, send=partial(_send, exchange)
             )
             if exchange.session is None:
                 result = server.handle(exchange.message, context)
-                return _listen(result, exchange) if isinstance(result, Subscription) else result
+                return self._listen(result, exchange) if isinstance(result, Subscription) else result
             context = context._replace(
                 version=exchange.session.version,
                 capabilities=exchange.session.capabilities,
@@ -63,15 +61,20 @@ class AppServer:
                 lambda questions: _ask(questions, exchange, context.version),
             )
 
+    def _listen(self, subscription: Subscription, exchange: Exchange) -> dict[str, Any]:
+        def identify() -> Caller:
+            with self._open_request() as (_, _, caller):
+                return caller
 
-def _listen(subscription: Subscription, exchange: Exchange) -> dict[str, Any]:
-    with closing(subscription.messages(exchange.message.id)) as messages:
-        for message in messages:
-            if message is not None:
-                exchange.notify(message["method"], message["params"])
-            elif exchange.wait(subscriptions.POLL_EVERY):
+        def wait() -> None:
+            if exchange.wait(subscriptions.POLL_EVERY):
                 subscription.context.cancellation.request()
-    return subscriptions.final_result(exchange.message.id)
+
+        return subscription.run(exchange.message.id, partial(_send, exchange), wait, identify)
+
+
+def _send(exchange: Exchange, message: Mapping[str, Any]) -> None:
+    exchange.notify(message["method"], message["params"])
 
 
 def _ask(questions: Mapping[str, Question], exchange: Exchange, version: str) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from .content import PromptMessage
 from .errors import MAX_QUOTED, CannotAsk, MissingCapability, RpcError, one_line
 from .strict_json import to_plain
 
-METHOD, PROMPT, RESOURCE, COMPLETION = "method", "prompt", "resource", "completion"
+METHOD, PROMPT, RESOURCE, COMPLETION, SUBSCRIPTION = "method", "prompt", "resource", "completion", "subscription"
 """The kinds of calls."""
 
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
@@ -97,7 +97,7 @@ class Call:
 
     :param arguments: By name, or by position.
     :param face: Where it came in: ``rest``, ``jsonrpc``, ``mcp``, ``bridge``, ``cli``.
-    :param kind: ``method``, ``prompt``, ``resource`` or ``completion``.
+    :param kind: ``method``, ``prompt``, ``resource``, ``completion`` or ``subscription``.
     :param capabilities: What the client can be asked: ``elicitation``, ``elicitation.url``, ``sampling``, ``roots``.
     :param answers: The client's answers to questions of earlier runs.
     :param reporter: Sends progress and log messages to the client; ``None`` if there is no way to.

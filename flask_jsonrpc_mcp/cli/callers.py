@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,10 +10,10 @@ from typing import Any, TypeVar
 import click
 from flask import Flask, current_app, g, request
 from flask.cli import ScriptInfo
-from werkzeug.exceptions import HTTPException
 
 from ..auth import LOCAL, Caller
 from ..errors import MethodNotFound
+from ..http.routes import preprocess_request
 from ..lookup import find_registry, registries_of, why_not_found
 from ..method import Method
 from ..registry import Registry
@@ -75,7 +74,9 @@ def session(
     context = current_app.test_request_context(url, method="POST")
     # A new app context, because Flask would reuse the one of the command, with its g.
     with current_app.app_context(), context:
-        _preprocess_request(current_app, context)
+        response = preprocess_request(current_app, context)  # which may open the app's database
+        if response is not None:
+            raise click.ClickException(f"A before_request function of the app returned a response: {response.status}")
         yield registry, _make_caller(registry, user, as_permissions, anyone=anyone)
 
 
@@ -106,19 +107,6 @@ def find_method(registry: Registry, caller: Caller, name: str) -> Method:
         return registry.methods.find(name, caller, listed_only=False)
     except MethodNotFound as error:
         raise click.UsageError(why_not_found(name, caller, registry, listed_only=False)) from error
-
-
-def _preprocess_request(app: Flask, context: Any) -> None:
-    """Call the app's before_request functions, which may open its database."""
-    preprocess: Callable[..., Any] = app.preprocess_request
-    takes_context = bool(inspect.signature(preprocess).parameters)  # since Flask 3.2
-    try:
-        response = preprocess(context) if takes_context else preprocess()
-    except HTTPException as error:
-        response = error.get_response()
-    if response is not None:
-        status = app.make_response(response).status
-        raise click.ClickException(f"A before_request function of the app returned a response: {status}")
 
 
 def _make_caller(registry: Registry, user: str | None, as_permissions: str | None, *, anyone: bool) -> Caller:

@@ -5,11 +5,12 @@ Every failure becomes a response here, in the form of the face that the path bel
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from flask import Request, Response, request, url_for
+from flask import Flask, Request, Response, request, url_for
 from werkzeug.exceptions import HTTPException
 
 from ..auth import Caller
@@ -133,3 +134,14 @@ def _challenge(response: Response, registry: Registry) -> Response:
 def own_url(endpoint: str, *, external: bool = False) -> str:
     """Return the URL of another path of the current blueprint, with the current variables of its ``url_prefix``."""
     return url_for(f".{endpoint}", _external=external, **(request.view_args or {}))
+
+
+def preprocess_request(app: Flask, context: Any) -> Response | None:
+    """Call the app's ``before_request`` functions for a request context, and return their response if there is one."""
+    preprocess: Callable[..., Any] = app.preprocess_request
+    takes_context = bool(inspect.signature(preprocess).parameters)  # since Flask 3.2
+    try:
+        response = preprocess(context) if takes_context else preprocess()
+    except HTTPException as error:
+        response = error.get_response()
+    return None if response is None else app.make_response(response)

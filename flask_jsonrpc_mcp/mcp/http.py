@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from flask import Request, Response, current_app
+from flask import Request, Response, current_app, request
 
 from ..ask import InputNeeded, Question
 from ..auth import Caller
 from ..call import METHOD, Cancellation, log_unexpected, new_id
 from ..envelope import Handler, RpcRequest, RpcResponse, answer_one, is_response
-from ..errors import InvalidRequest, RpcError, ServerFault, SessionMissing
+from ..errors import InvalidRequest, RpcError, ServerFault, SessionMissing, Unauthorized
 from ..http.batches import answer_batch
 from ..http.io import error_response, json_response, no_content, read_json_body
-from ..http.routes import Route
+from ..http.routes import Route, preprocess_request
 from ..mailbox import NoMailbox
 from ..registry import Registry
 from . import elicitation, methods, protocol, server, sessions, subscriptions
@@ -207,15 +207,30 @@ def _stream(
 
 def _listen(subscription: Subscription, id: Any, stream: EventStream) -> dict[str, Any]:
     """Send notifications of changes until the client leaves or the server stops."""
-    with closing(subscription.messages(id)) as messages:
-        for message in messages:
-            stream.require_live()
-            if message is None:
-                stream.keep_alive()
-                time.sleep(subscriptions.POLL_EVERY)
-            else:
-                stream.send(message)
-    return subscriptions.final_result(id)
+
+    def send(message: dict[str, Any]) -> None:
+        stream.require_live()
+        stream.send(message)
+
+    def wait() -> None:
+        stream.keep_alive()
+        time.sleep(subscriptions.POLL_EVERY)
+
+    return subscription.run(id, send, wait, partial(_identify_again, subscription.context))
+
+
+def _identify_again(context: RequestContext) -> Caller:
+    """Identify the caller of the current request as if it came now.
+
+    In an app context of its own: the ``g`` of the current one may have a user, or a database session with one.
+
+    :raises Unauthorized: if the app does not admit the caller any more.
+    """
+    again = context.app.request_context({**request.environ})
+    with context.app.app_context(), again:
+        if preprocess_request(context.app, again) is not None:
+            raise Unauthorized()
+        return context.registry.auth.admit(request)
 
 
 def _with_backlog(

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..auth import Caller
+from ..call import SUBSCRIPTION, Result
 from ..changes import LISTS, Watch, announces_changes
 from ..envelope import Id, notification
 from ..errors import MalformedParams, MethodNotFound, UnknownResource
+from ..invoke import invoke
 from ..mailbox import NoMailbox
 from .methods import visible_resource
-from .protocol import LISTEN, SUBSCRIPTION_ID, RequestContext
+from .protocol import LISTEN, SUBSCRIPTION_ID, RequestContext, Send
 from .waiting import place_to_wait
 
 MAX_RESOURCES = 100
@@ -19,6 +23,9 @@ MAX_RESOURCES = 100
 
 POLL_EVERY = 0.2
 """After how many seconds a transport polls for changes again."""
+
+IDENTIFY_EVERY = 60
+"""After how many seconds the caller is identified again, whose account or permissions may be gone."""
 
 _FILTERS = {f"{topic}ListChanged": topic for topic in LISTS}
 _RESOURCES = "resourceSubscriptions"
@@ -28,35 +35,57 @@ _RESOURCES = "resourceSubscriptions"
 class Subscription:
     """What a client listens to.
 
-    :param topics: Names of lists, and URIs of resources.
+    :param lists: Names of lists.
+    :param uris: URIs of resources.
     :param accepted: The part of the client's filter that is supported.
     """
 
     context: RequestContext
-    topics: tuple[str, ...]
+    lists: Sequence[str]
+    uris: Sequence[str]
     accepted: Mapping[str, Any]
 
-    def messages(self, id: Id) -> Generator[dict[str, Any] | None]:
-        """Yield a notification for each change, and ``None`` at the end of each poll.
+    def run(self, id: Id, send: Send, wait: Callable[[], None], identify: Callable[[], Caller]) -> dict[str, Any]:
+        """Send a notification for each change, and return the final result.
 
-        Ends when the request is cancelled and when the server stops.
+        Ends when the request is cancelled, when the server stops, and when the caller may no longer read a resource.
 
-        :raises Overloaded: if too many clients listen already.
+        :param wait: Called after each poll.
+        :param identify: Identifies the caller again; called every `IDENTIFY_EVERY` seconds.
+        :raises RpcError: if too many threads wait for a client already, if a rate limit is exceeded, and when the
+            caller's credentials are no longer valid.
         """
+        meta = {"_meta": {SUBSCRIPTION_ID: id}}
+
+        def notify(name: str, **params: Any) -> None:
+            send(notification(f"notifications/{name}", {**meta, **params}))
+
+        call = self.context.call(SUBSCRIPTION, LISTEN, self.accepted)
+        invoke(call, self.context.registry, lambda: self._listen(notify, wait, identify))
+        return {"resultType": "complete", **meta}
+
+    def _listen(self, notify: Callable[..., None], wait: Callable[[], None], identify: Callable[[], Caller]) -> Result:
+        context, ended = self.context, Result(None)
         with place_to_wait():
-            watch = Watch(self.context.registry.name, self.topics)
-            yield _message(id, "notifications/subscriptions/acknowledged", {"notifications": self.accepted})
-            while not self.context.cancellation.requested and not _is_server_ending(self.context):
+            watch, identified = Watch(context.registry.name, [*self.lists, *self.uris]), time.monotonic()
+            notify("subscriptions/acknowledged", notifications=self.accepted)
+            while not context.cancellation.requested and not _is_server_ending(context):
+                if time.monotonic() - identified >= IDENTIFY_EVERY:
+                    now = context._replace(caller=identify())
+                    if not all(_is_visible(now, uri) for uri in self.uris):
+                        return ended  # the client may subscribe again to what is left
+                    identified = time.monotonic()
                 try:
                     changed = watch.changed()
                 except NoMailbox:
-                    return  # the log has the reason; the client may subscribe again
+                    return ended  # the log has the reason; the client may subscribe again
                 for topic in changed:
                     if topic in LISTS:
-                        yield _message(id, f"notifications/{topic}/list_changed", {})
+                        notify(f"{topic}/list_changed")
                     else:
-                        yield _message(id, "notifications/resources/updated", {"uri": topic})
-                yield None
+                        notify("resources/updated", uri=topic)
+                wait()
+        return ended
 
 
 def listen(context: RequestContext, params: Mapping[str, Any]) -> Subscription:
@@ -78,17 +107,8 @@ def listen(context: RequestContext, params: Mapping[str, Any]) -> Subscription:
     visible = [uri for uri in dict.fromkeys(uris) if _is_visible(context, uri)]
     if visible:
         accepted[_RESOURCES] = visible
-    topics = [topic for name, topic in _FILTERS.items() if name in accepted]
-    return Subscription(context, (*topics, *visible), accepted)
-
-
-def final_result(id: Id) -> dict[str, Any]:
-    """Build the result that ends a subscription."""
-    return {"resultType": "complete", "_meta": {SUBSCRIPTION_ID: id}}
-
-
-def _message(id: Id, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    return notification(method, {"_meta": {SUBSCRIPTION_ID: id}, **params})
+    lists = [topic for name, topic in _FILTERS.items() if name in accepted]
+    return Subscription(context, lists, visible, accepted)
 
 
 def _is_server_ending(context: RequestContext) -> bool:

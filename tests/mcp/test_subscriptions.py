@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-from flask import Response
+from flask import Flask, Response, g
+from flask_limiter import Limiter
+from flask_limiter.util import get_remote_address
 
-from flask_jsonrpc_mcp import McpBlueprint, mcp_tool
+from flask_jsonrpc_mcp import Call, McpBlueprint, mcp_tool, method_called
+from flask_jsonrpc_mcp.errors import Unauthorized
 from flask_jsonrpc_mcp.mcp import streams, subscriptions
 from flask_jsonrpc_mcp.mcp.waiting import place_to_wait
-from tests.conftest import Site, asking, basic, make_auth
+from tests.conftest import PERMISSIONS, Site, asking, basic, make_auth
 from tests.support.conversations import COMMENT, Conversation, Exchange
-from tests.support.load import wait_until
+from tests.support.load import PATIENCE, wait_until
 from tests.support.mailboxes import conversing, redis_url, running_redis
 from tests.support.mcp_messages import META, LegacyClient, ModernClient, error, events, result
 from tests.support.servers import Server, free_port, served_here
@@ -26,10 +31,14 @@ ALL = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChang
 SUBSCRIPTION = META + "subscriptionId"
 
 
-def announcing(place: object, auth: Any = None, **config: Any) -> Site:
+def announcing(place: object, auth: Any = None, rate_limit: tuple[str, Limiter] | None = None, **config: Any) -> Site:
     """A site that tells of changes."""
     settings = {"JSONRPC_MCP_SUBSCRIPTIONS": True, "JSONRPC_MCP_MAILBOX": place, **config}
-    site = Site(McpBlueprint(auth=auth), SECRET_KEY="key", **settings)
+    per_caller, limiter = rate_limit or (None, None)
+    rpc = McpBlueprint(auth=auth, limiter=limiter, rate_limit=per_caller)
+    site = Site(rpc, SECRET_KEY="key", **settings)
+    if limiter is not None:
+        limiter.init_app(site.app)
     site.tool(lambda: 1, name="tool")
     site.rpc.prompt("prompt")(lambda: "prompt")
     site.rpc.add_resource("notes://today", lambda: "today", name="today")
@@ -67,7 +76,10 @@ class Listening:
 
     def next(self) -> Any:
         """Read a message; comments are left out."""
-        return next(message for message in self.chunks if message != COMMENT)
+        deadline = time.monotonic() + PATIENCE
+        while (message := next(self.chunks)) == COMMENT:
+            assert time.monotonic() < deadline, "nothing but comments"
+        return message
 
 
 def news(method: str, **params: Any) -> dict[str, Any]:
@@ -158,6 +170,89 @@ def test_nobody_hears_of_a_resource_that_they_may_not_read(tmp_path: Path) -> No
     for headers, visible in ((basic("reader"), ["notes://today"]), (basic("writer"), ["notes://today", "notes://7"])):
         with Listening(site, wanted, headers=headers) as listening:
             assert listening.next() == acknowledged({"resourceSubscriptions": visible})
+
+
+FINAL = {"jsonrpc": "2.0", "result": {"resultType": "complete", "_meta": {SUBSCRIPTION: 1}}, "id": 1}
+
+SECRET_NOTE = {"resourceSubscriptions": ["notes://7"]}
+"""For writers only."""
+
+
+@pytest.fixture
+def identified_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscriptions, "IDENTIFY_EVERY", 0)
+
+
+def test_a_subscription_ends_when_the_permission_for_a_resource_is_gone(
+    tmp_path: Path, identified_often: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = announcing(tmp_path / "mail", make_auth())
+    with Listening(site, SECRET_NOTE, headers=basic("writer")) as listening, site.app.app_context():
+        listening.next()
+        site.rpc.notify_changed("notes://7")
+        assert listening.next() == news("resources/updated", uri="notes://7")
+        monkeypatch.setitem(PERMISSIONS, "writer", [])
+        assert listening.next() == FINAL
+        with pytest.raises(StopIteration):
+            listening.next()
+    with Listening(site, SECRET_NOTE, headers=basic("writer")) as listening:
+        assert listening.next() == acknowledged({})
+
+
+def test_a_subscription_ends_when_the_account_is_gone(
+    tmp_path: Path, identified_often: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = announcing(tmp_path / "mail", make_auth())
+    with Listening(site, ALL, headers=basic("writer")) as listening:
+        listening.next()
+        monkeypatch.delitem(PERMISSIONS, "writer")
+        assert listening.next()["error"]["code"] == Unauthorized.code
+        with pytest.raises(StopIteration):
+            listening.next()
+
+
+@pytest.mark.parametrize("answer", ["", "closed"])
+def test_what_the_app_keeps_in_g_is_not_believed_for_longer(
+    tmp_path: Path, identified_often: None, answer: str
+) -> None:
+    """Its ``before_request`` functions may keep the user there, and may refuse them."""
+    site, granted = announcing(tmp_path / "mail", make_auth()), ["write"]
+
+    @site.app.before_request
+    def load_permissions() -> str | None:
+        g.setdefault("permissions", list(granted))
+        return None if granted else answer or None
+
+    site.rpc.permissions_loader(lambda user: g.permissions)
+    with Listening(site, SECRET_NOTE, headers=basic("writer")) as listening:
+        listening.next()
+        granted.clear()
+        end = listening.next()
+        assert end == FINAL if answer == "" else end["error"]["code"] == Unauthorized.code
+
+
+def test_subscriptions_are_logged_and_counted_like_calls(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    limiter = Limiter(get_remote_address, storage_uri="memory://")
+    site = announcing(tmp_path / "mail", make_auth(), rate_limit=("3/minute", limiter), JSONRPC_MCP_MAX_WAITING=1)
+    site.app.logger.setLevel(logging.INFO)
+    signals: list[tuple[str, str, str, str]] = []
+
+    def receive(app: Flask, call: Call, outcome: str, **more: object) -> None:
+        signals.append((call.kind, call.name, call.caller.name, outcome))
+
+    with method_called.connected_to(receive):
+        writer = ModernClient(site.app.test_client(), headers=basic("writer"))
+        with Listening(site, ALL, headers=basic("writer")) as listening:
+            listening.next()
+            assert writer.post("subscriptions/listen", {"notifications": ALL}).get_json()["error"]["code"] == -32004
+            assert writer.post("subscriptions/listen", {"notifications": []}).status_code == 400  # no subscription
+            assert result(writer.call("tool"))["isError"] is False
+            assert error(writer.post("subscriptions/listen", {"notifications": ALL}))[:2] == (429, -32005)
+        wait_until(lambda: len(signals) == 4, "the one that listened has gone")
+    assert [outcome for kind, *_, outcome in signals if kind == "subscription"] == ["overloaded", "rate_limited", "ok"]
+    assert {each[1:3] for each in signals if each[0] == "subscription"} == {("subscriptions/listen", "writer")}
+    for outcome in ("overloaded", "rate_limited", "ok"):
+        assert caplog.text.count(f"name='subscriptions/listen' caller='writer' outcome={outcome} ") == 1
 
 
 def refused(site: Site) -> Any:
@@ -322,11 +417,7 @@ def test_a_server_that_stops_tells_those_who_listen(tmp_path: Path) -> None:
     with Listening(site, ALL) as listening:
         listening.next()
         stopping.append(True)
-        assert listening.next() == {
-            "jsonrpc": "2.0",
-            "result": {"resultType": "complete", "_meta": {SUBSCRIPTION: 1}},
-            "id": 1,
-        }
+        assert listening.next() == FINAL
         with pytest.raises(StopIteration):
             listening.next()
 
@@ -347,7 +438,7 @@ def test_a_redis_that_goes_down_ends_the_subscription(tmp_path: Path) -> None:
     with running_redis(tmp_path) as redis, Listening(announcing(redis_url(redis)), ALL) as listening:
         listening.next()
         redis.stop()
-        assert listening.next()["result"] == {"resultType": "complete", "_meta": {SUBSCRIPTION: 1}}
+        assert listening.next() == FINAL
         with pytest.raises(StopIteration):
             listening.next()
 

@@ -26,7 +26,7 @@ from flask_jsonrpc_mcp.mcp.protocol import LEGACY
 from flask_jsonrpc_mcp.registry import Registry
 from tests.apps import cli_app
 from tests.bridge.test_clients import converse
-from tests.conftest import asking, make_app, make_auth
+from tests.conftest import PERMISSIONS, asking, make_app, make_auth
 from tests.deploy.test_clients import MODERN, success
 from tests.deploy.test_sample_app import FOR_ADMINS, FOR_EDITORS, PUBLIC
 from tests.support.mcp_messages import META, modern_meta
@@ -289,6 +289,20 @@ def test_who_listens_hears_of_changes() -> None:
         assert changed["method"] == "notifications/tools/list_changed"
         assert changed["params"]["_meta"][META + "subscriptionId"] == "listening"
         [end] = connection.rest()
+        assert (end["id"], end["result"]["resultType"]) == ("listening", "complete")
+
+
+def test_a_subscription_ends_when_the_permission_for_a_resource_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flask_jsonrpc_mcp.mcp.subscriptions.IDENTIFY_EVERY", 0)
+    rpc = McpBlueprint(auth=make_auth())
+    rpc.user_loader(lambda name: name)
+    rpc.add_resource("notes://today", lambda: "today", name="today", access=["write"])
+    with connected(make_app(rpc, SECRET_KEY="key", JSONRPC_MCP_SUBSCRIPTIONS=True), user="writer") as connection:
+        wanted = {"notifications": {"resourceSubscriptions": ["notes://today"]}, "_meta": modern_meta()}
+        acknowledged = connection.ask(asking("subscriptions/listen", wanted, "listening"))
+        assert acknowledged["params"]["notifications"] == wanted["notifications"]
+        monkeypatch.setitem(PERMISSIONS, "writer", [])
+        end = connection.receive()
         assert (end["id"], end["result"]["resultType"]) == ("listening", "complete")
 
 
