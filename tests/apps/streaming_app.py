@@ -12,9 +12,10 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
-from flask import Flask, g
+from flask import Flask, current_app, g
 
 from flask_jsonrpc_mcp import McpBlueprint, current_call, mcp_tool
+from flask_jsonrpc_mcp.mcp.waiting import EXTENSION as WAITING
 
 rpc = McpBlueprint()
 
@@ -127,6 +128,13 @@ def change() -> None:
 def peak() -> int:
     """Return how many kilobytes of memory this process has used at most."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+@rpc.method("waiting")
+@mcp_tool
+def waiting() -> int:
+    """Return how many threads of this process wait for a client."""
+    return len(current_app.extensions.get(WAITING, ()))
 
 
 def create_app() -> Flask:

@@ -121,25 +121,35 @@ def listen(server: Server) -> Exchange:
     return Conversation(server, MODERN).open("subscriptions/listen", wanted)
 
 
-def test_a_client_that_listens_hears_of_changes_and_frees_its_place_when_it_leaves(server: Server) -> None:
-    """There is one place."""
-    listening: list[Exchange] = []
+def is_refused(exchange: Exchange) -> bool:
+    """Whether there was no place for a client that wants to listen."""
+    if exchange.response.headers["Content-Type"] == "text/event-stream; charset=utf-8":
+        return False
+    assert exchange.json()["error"]["code"] == -32004
+    return True
+
+
+def listen_when_possible(server: Server) -> Exchange:
+    """Listen as soon as there is a place."""
+    tried: list[Exchange] = []
 
     def is_listening() -> bool:
-        exchange = listen(server)
-        if exchange.response.headers["Content-Type"] == "application/json":
-            assert exchange.json()["error"]["code"] == -32004
-            return False
-        listening.append(exchange)
-        return True
+        tried.append(listen(server))
+        return not is_refused(tried[-1])
 
-    for _ in range(2):
-        wait_until(is_listening, "the place is free")
-        messages = listening[-1].messages()
+    wait_until(is_listening, "a place is free")
+    return tried[-1]
+
+
+def test_a_client_that_listens_hears_of_changes_and_frees_its_place_when_it_leaves(server: Server) -> None:
+    """There are two places."""
+    for _ in range(3):
+        exchange = listen_when_possible(server)
+        messages = exchange.messages()
         assert next(messages)["method"] == "notifications/subscriptions/acknowledged"
         assert server.invoke("change", {}).status == 200
         assert next(messages)["method"] == "notifications/tools/list_changed"
-        listening[-1].vanish()
+        exchange.vanish()
 
 
 def test_a_slow_reader_holds_its_method_up_and_no_memory(server: Server) -> None:
@@ -155,10 +165,31 @@ def test_a_slow_reader_holds_its_method_up_and_no_memory(server: Server) -> None
 
 
 def test_a_reader_that_leaves_lets_a_method_go_that_waits_for_it(server: Server) -> None:
-    exchange = call(server, "flood", MODERN, "deaf", reports=FLOOD, receive_buffer=4096)
-    assert stalled(server, lambda: int(noted(server, "deaf-sent"))) < FLOOD
+    exchange = call(server, "flood", MODERN, "left", reports=FLOOD, receive_buffer=4096)
+    assert stalled(server, lambda: int(noted(server, "left-sent"))) < FLOOD
     exchange.vanish()
-    assert noted(server, "deaf-torn-down").endswith("own_thread=True")
+    assert noted(server, "left-torn-down").endswith("own_thread=True")
+
+
+@pytest.mark.parametrize("server", [FLASK_RUN, GTHREAD, GEVENT], indirect=True)
+def test_readers_that_have_stopped_take_the_places_of_those_that_wait(server: Server) -> None:
+    """There are two places, so the third is disconnected. waitress does not show us its sockets."""
+    wait_until(lambda: waiting(server) == 0, "those that have listened are gone")
+    deaf = [call(server, "flood", MODERN, f"deaf-{number}", reports=FLOOD, receive_buffer=4096) for number in range(3)]
+    ended = [server.log.parent / f"deaf-{number}-torn-down" for number in range(3)]
+    wait_until(lambda: any(file.exists() for file in ended), "one is disconnected")
+    assert is_refused(listen(server))
+    assert (waiting(server), sum(file.exists() for file in ended)) == (2, 1)
+    for exchange in deaf:
+        exchange.vanish()
+    wait_until(lambda: all(file.exists() for file in ended), "the methods end")
+    wait_until(lambda: waiting(server) == 0, "both places are free")
+
+
+def waiting(server: Server) -> int:
+    """How many places are taken."""
+    taken: int = server.invoke("waiting", {}).json()["result"]
+    return taken
 
 
 def numbered(messages: Iterator[Any]) -> Iterator[Any]:

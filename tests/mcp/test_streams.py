@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -752,6 +754,57 @@ def test_under_uwsgi_only_the_thread_of_the_request_writes(
     assert text_of(answer) == "done"
     assert threading.get_ident() in server.writers
     assert (len(server.writers) == 1) is (environ is UWSGI)
+
+
+def test_a_client_that_reads_nothing_for_too_long_is_disconnected(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "KEEP_ALIVE", 0.05)
+    monkeypatch.setattr(streams, "CHECK_EVERY", 0.1)
+    monkeypatch.setattr(streams, "SEND_TIMEOUT", 0.3)
+    ended = threading.Event()
+
+    def flood() -> None:
+        number = 0
+        while not current_call.cancelled:
+            current_call.progress(number := number + 1, message="x" * 65536)
+        ended.set()
+
+    site.tool(flood, streams=True)
+    with served_here(site.app) as server:
+        exchange = Conversation(server, BOTH[0]).call("flood", token="t", receive_buffer=4096)
+        assert ended.wait(30)
+        exchange.vanish()
+
+
+def test_no_comment_is_sent_to_a_client_whose_buffers_are_full(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would block the thread that notices that the client does not read."""
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    theirs.setblocking(False)
+    with suppress(BlockingIOError):
+        while ours.send(bytes(65536)):
+            pass
+    checks: list[bool] = []
+
+    def check(connection: socket.socket, is_writable: Any = streams._is_writable) -> bool:
+        checks.append(is_writable(connection))
+        return checks[-1]
+
+    monkeypatch.setattr(streams, "KEEP_ALIVE", 0.01)
+    monkeypatch.setattr(streams, "_is_writable", check)
+    server = Server(site, {"gunicorn.socket": ours})
+
+    def be_silent() -> str:
+        wait_until(lambda: len(checks) >= 3, "there was time for a comment")
+        assert (checks[:3], server.writers) == ([False] * 3, set())
+        with suppress(BlockingIOError):
+            while theirs.recv(65536):
+                pass
+        wait_until(lambda: server.writers, "a comment is sent")
+        return "done"
+
+    site.tool(be_silent, name="silent", streams=True)
+    with ours, theirs:
+        assert text_of(events(call(ModernClient(site.client), "silent", **TOKEN))[-1]) == "done"
 
 
 @pytest.mark.parametrize("name", ["spell", "ask"])
