@@ -23,7 +23,7 @@ from .checks import (
 from .content import ContentBlock, ToolResult, as_tool_result, blocks_of, meta_of
 from .schema import MIRROR_KEYWORD, Function, Params, SchemaSpec, Shape, compile_output, compile_params
 from .strict_json import to_plain, write
-from .tool import MARK, MarkOptions, McpTool
+from .tool import CONFIRM_META, MARK, MarkOptions, McpTool
 
 if TYPE_CHECKING:
     pass
@@ -163,6 +163,8 @@ class Method:
             described["annotations"] = dict(tool.annotations)
         if tool.icons:
             described["icons"] = list(tool.icons)
+        if tool.confirm is not None:
+            described["_meta"] = {CONFIRM_META: True}
         return described
 
 

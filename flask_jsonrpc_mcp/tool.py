@@ -30,6 +30,9 @@ CLIENT_FEATURES = ("elicitation", "elicitation.url", "roots", "sampling")
 
 MARK = "__mcp_tool__"
 
+CONFIRM_META = "flask-jsonrpc-mcp/confirm"
+"""The key of ``_meta`` for tools with ``confirm=``, about which a client need not ask by itself."""
+
 
 @dataclass(frozen=True)
 class McpTool:

@@ -3,9 +3,11 @@
 
 function toolItem(tool) {
   const hints = tool.annotations ?? {};
+  const serverAsks = tool._meta?.["flask-jsonrpc-mcp/confirm"] === true;
   return {
     kind: "tools", id: tool.name, name: tool.name, title: tool.title ?? hints.title ?? tool.name, description: tool.description,
-    schema: tool.inputSchema, output: tool.outputSchema, badges: badgesOf(hints), confirm: mayDestroy(hints), raw: tool,
+    schema: tool.inputSchema, output: tool.outputSchema, badges: [...badgesOf(hints), ...(serverAsks ? [["", "Asks first"]] : [])],
+    confirm: mayDestroy(hints) && !serverAsks, raw: tool,
     callWith: (values) => ({ method: "tools/call", params: { name: tool.name, arguments: values }, schema: tool.inputSchema }),
   };
 }

@@ -79,8 +79,11 @@ def describe_tool(descriptor: Mapping[str, Any], version: str, name_style: str |
     known, free = split_annotations(described.pop("annotations", {}))
     if known and has_annotations(version):
         described["annotations"] = known
-    if free and has_structured_content(version):
-        described["_meta"] = {ANNOTATIONS_KEY: free}
+    meta = described.pop("_meta", {})
+    if free:
+        meta = {**meta, ANNOTATIONS_KEY: free}
+    if meta and has_structured_content(version):
+        described["_meta"] = meta
     return described
 
 

@@ -289,7 +289,7 @@ def ask_to_open() -> str:
 
 
 @rpc.method("asks.first")
-@mcp_tool(annotations=READ_ONLY, confirm="Really go to {place}?")
+@mcp_tool(annotations={"destructiveHint": True}, confirm="Really go to {place}?")
 def ask_first(place: str) -> str:
     """Ask before it runs."""
     return f"gone to {place}"

@@ -483,11 +483,13 @@ def test_a_tool_that_wants_a_page_opened_shows_where(page: Explorer) -> None:
     page.wait_for(".outcome pre", "accept")
 
 
-def test_a_tool_that_wants_to_be_confirmed_is(page: Explorer) -> None:
+def test_a_destructive_tool_that_the_server_asks_about_is_asked_about_once(page: Explorer) -> None:
+    """By its ``confirm=``, which names what is at stake; the page leaves out its own question."""
     page.open("#/tools/asks.first")
     page.fill("place", "Rome")
     page.press("Run")
     page.wait_for(".question", 'Really go to "Rome"?')
+    assert page.texts(".badge") == ["Destructive", "Asks first"]
     page.press("Accept", ".question")
     page.wait_for(".outcome pre", "gone to Rome")
 

@@ -73,6 +73,15 @@ def test_free_form_annotations_go_under_meta(shop: Site, version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+def test_clients_see_that_a_tool_asks_before_it_runs(shop: Site, version: str) -> None:
+    """Without the question itself, whose placeholders are the app's own."""
+    shop.rpc.add_tool(lambda: None, "close", confirm="Close the shop?", annotations={"hours": "late"})
+    tool = result(client_of(version, shop.client).list())["tools"][-1]
+    own = {"flask-jsonrpc-mcp/confirm": True, "flask-jsonrpc-mcp/annotations": {"hours": "late"}}
+    assert (tool["name"], tool.get("_meta")) == ("close", own if version >= "2025-06-18" else None)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_pages_end_without_a_cursor(shop: Site, version: str) -> None:
     shop.app.config["JSONRPC_MCP_PAGE_SIZE"] = 1
     client = client_of(version, shop.client)
