@@ -33,7 +33,8 @@ def find_registry(app: Flask, blueprint: str | None) -> tuple[str, Registry]:
     registries = registries_of(app)
     names = ", ".join(map(repr, registries))
     if blueprint is None and len(registries) > 1:
-        raise LookupError(f"This app has several McpBlueprints; choose one as blueprint: {names}")
+        how = "choose one with --blueprint, or in a test with blueprint="
+        raise LookupError(f"This app has several McpBlueprints, {names}; {how}")
     found = next(iter(registries)) if blueprint is None else blueprint
     if found not in registries:
         raise LookupError(f"This app has no McpBlueprint {found!r}; it has {names}")

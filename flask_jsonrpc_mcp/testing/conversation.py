@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from base64 import b64encode
 from collections.abc import Callable, Mapping
+from contextvars import Context
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -174,7 +175,9 @@ class Conversation:
         key = exchange.key_of(question)
         answer = exchange.answer(key, question)
         error = {"error": {"code": -1, "message": "The test has no answer to this"}}
-        reply = self._send({"id": message["id"], **(error if answer is None else {"result": answer})}, is_inner=True)
+        response = {"id": message["id"], **(error if answer is None else {"result": answer})}
+        # With a flask.g of its own, even if the test has pushed an app context that its requests share.
+        reply = Context().run(self._send, response, is_inner=True)
         if reply.status >= 400:  # and the method would wait for ever
             raise AssertionError(f"the app refused the answer to {key!r}: HTTP {reply.status}")
 

@@ -525,7 +525,8 @@ class TestBlueprints:
 
     def test_of_several_one_must_be_chosen(self) -> None:
         assert refusal(self.two(), "list") == (
-            "This app has several McpBlueprints; choose one as blueprint: 'first', 'second'"
+            "This app has several McpBlueprints, 'first', 'second';"
+            " choose one with --blueprint, or in a test with blueprint="
         )
         assert [tool["name"] for tool in answer(self.two(), "list", "--blueprint", "second")] == ["two"]
         assert answer(self.two(), "call", "two", "--blueprint", "second") == 2

@@ -250,7 +250,7 @@ def test_several_blueprints_are_chosen_by_name() -> None:
     app = make_app(one, other)
     for face in FACES:
         assert McpTestClient(app, face=face, blueprint="other").call("which").value == "other"
-    with pytest.raises(LookupError, match="several McpBlueprints; choose one as blueprint: 'one', 'other'"):
+    with pytest.raises(LookupError, match="several McpBlueprints, 'one', 'other'; choose one"):
         McpTestClient(app)
     with pytest.raises(LookupError, match="no McpBlueprint 'third'; it has 'one', 'other'"):
         McpTestClient(app, blueprint="third")

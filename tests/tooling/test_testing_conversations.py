@@ -235,6 +235,15 @@ def test_a_method_that_waits_for_an_answer_gets_it_by_a_request_of_its_own() -> 
     assert client.call("greet", answers={"login": {"name": "ada"}}).value == "ada"
 
 
+def test_an_answer_has_a_g_of_its_own_in_a_test_with_an_app_context() -> None:
+    """There all other requests share the g of the test, as Flask's own test client has it."""
+    server = AskingServer()
+    server.app.before_request_funcs[None] = [lambda: setattr(g, "id", request.get_json().get("id"))]
+    with server.app.app_context():
+        client = McpTestClient(server.app, version="2025-11-25")
+        assert client.call("greet", answers={"login": {"name": "ada"}}).value == "ada"
+
+
 def test_a_function_that_answers_is_outside_of_the_request_that_asks() -> None:
     """As a client is, so it may make calls itself."""
     client = McpTestClient(AskingServer().app, version="2025-11-25")
