@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from base64 import b64encode
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
@@ -48,8 +49,8 @@ class Options:
             raise ValueError("set the user and the password together")
         if self.token is not None and not (self.token.isascii() and self.token.isprintable() and self.token.strip()):
             raise ValueError("the token must consist of printable ASCII characters")
-        if self.timeout <= 0 or self.lifetime <= 0:
-            raise ValueError("the timeout and the lifetime must be more than 0 seconds")
+        if not all(0 < seconds < threading.TIMEOUT_MAX for seconds in (self.timeout, self.lifetime)):
+            raise ValueError("the timeout and the lifetime must be more than 0 seconds, and finite")
 
     @property
     def authorization(self) -> str | None:

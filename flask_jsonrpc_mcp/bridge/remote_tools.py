@@ -7,9 +7,10 @@ that one list or call.
 from __future__ import annotations
 
 import logging
+import time
 import uuid
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -18,10 +19,11 @@ from ..config import NO_DOTS
 from ..envelope import VERSION
 from ..errors import InvalidParams, MethodNotFound, Problem, RpcError, UnknownTool, one_line
 from ..registry import alias_of
+from ..schema.walk import inline_references
 from ..strict_json import write
 from ..tool import HINTS
 from .options import Options
-from .site import Cancelled, Site, SiteFailure, SiteResponse
+from .site import MAX_RESPONSE, Cancelled, Site, SiteFailure, SiteResponse
 
 LIST_PATH = "/mcp/tools/list"
 JSONRPC_PATH = "/jsonrpc"
@@ -29,7 +31,13 @@ INVOKE_PATH = "/mcp/tools/invoke"
 WELL_KNOWN_PATH = "/.well-known/mcp.json"
 
 MAX_PAGES = 1000
+MAX_TIMEOUTS = 5
+"""How many times as long as one request the whole list may take."""
+
 MAX_TOOLS = 10_000
+MAX_TOOL = 256 * 1024
+"""Maximum bytes of a tool as JSON, before and after references are inlined. All tools may have `MAX_RESPONSE`."""
+
 MAX_NAME = 256
 MAX_URL = 2000
 """Maximum characters of a URL; some proxies refuse longer ones."""
@@ -79,10 +87,29 @@ class ToolList:
 def fetch_list(site: Site, cancelled: Cancelled) -> ToolList:
     """Fetch all pages of the list.
 
-    :raises SiteFailure: if there is no list, or no end of it.
+    :raises SiteFailure: if there is no list, or it is too long.
     """
     list_url, call_url = _find_endpoints(site, cancelled)
     tools: dict[str, RemoteTool] = {}
+    skipped = total = 0
+    for number, item in enumerate(_fetch_items(site, list_url, cancelled)):
+        tool = _parse_tool(item) if len(write(item)) <= MAX_TOOL else None
+        size = 0 if tool is None else len(write(tool.descriptor))
+        if tool is None or size > MAX_TOOL:
+            skipped += 1
+        else:
+            total += size
+            tools.setdefault(tool.name, tool)
+        if number >= MAX_TOOLS or total > MAX_RESPONSE:
+            raise SiteFailure("The list of the site's tools is too long")
+    if skipped:
+        logger.warning("skipped %d entries of the list that are not tools, or too large", skipped)
+    return ToolList(_by_shown_name(tools.values(), site.options.tool_name_style), call_url)
+
+
+def _fetch_items(site: Site, list_url: str, cancelled: Cancelled) -> Iterator[Any]:
+    """Yield the entries of all pages of the list."""
+    deadline = time.monotonic() + MAX_TIMEOUTS * site.options.timeout
     cursor: str | None = None
     seen = set()
     for _ in range(MAX_PAGES):
@@ -93,15 +120,11 @@ def fetch_list(site: Site, cancelled: Cancelled) -> ToolList:
         items = page.get("tools") if isinstance(page, Mapping) else None
         if not isinstance(items, list):
             raise SiteFailure(f"The site has no list of tools at {list_url}")
-        parsed = [tool for item in items if (tool := _parse_tool(item)) is not None]
-        if len(parsed) < len(items):
-            logger.warning("skipped %d entries of the list that are not tools", len(items) - len(parsed))
-        for tool in parsed:
-            tools.setdefault(tool.name, tool)
+        yield from items
         cursor = page.get("nextCursor")
         if not isinstance(cursor, str) or not cursor:
-            return ToolList(_by_shown_name(tools.values(), site.options.tool_name_style), call_url)
-        if cursor in seen or len(tools) > MAX_TOOLS:
+            return
+        if cursor in seen or time.monotonic() > deadline:
             break
         seen.add(cursor)
     raise SiteFailure("The list of the site's tools has no end")
@@ -140,7 +163,7 @@ def _parse_endpoints(server: Any) -> tuple[str, str] | None:
 def _parse_tool(item: Any) -> RemoteTool | None:
     """Parse an entry of the list; ``None`` if no client could use it."""
     name = item.get("name") if isinstance(item, Mapping) else None
-    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME:
+    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME or not name.isprintable():
         return None
     schema, output, annotations = (
         value if isinstance(value := item.get(member), Mapping) else {}
@@ -151,9 +174,10 @@ def _parse_tool(item: Any) -> RemoteTool | None:
         descriptor["title"] = item["title"]
     descriptor["description"] = str(item.get("description") or item.get("title") or name)
     # Clients refuse a tool whose input schema is not of an object.
-    descriptor["inputSchema"] = {"type": "object", "properties": {}} | _repair(schema) | {"type": "object"}
+    schema = {"type": "object", "properties": {}} | _repair(schema) | {"type": "object"}
+    descriptor["inputSchema"] = inline_references(schema)
     if output:
-        descriptor["outputSchema"] = _repair(output)
+        descriptor["outputSchema"] = inline_references(_repair(output))
     descriptor["annotations"] = {key: value for key, value in annotations.items() if _is_valid_hint(key, value)}
     return RemoteTool(name, descriptor, annotations.get("readOnlyHint") is True, _parse_scopes(annotations.get("auth")))
 
@@ -187,13 +211,11 @@ def _by_shown_name(tools: Collection[RemoteTool], style: str) -> dict[str, Remot
     if style != NO_DOTS:
         return {tool.name: tool for tool in tools}
     counts = Counter(alias_of(tool.name) for tool in tools)
-    shown = {}
-    for tool in tools:
-        alias = alias_of(tool.name)
-        is_shared = counts[alias] > 1
-        if is_shared and alias != tool.name:
-            logger.warning("%r keeps its dots, because another tool would also be named %r", tool.name, alias)
-        shown[tool.name if is_shared else alias] = tool
+    shown = {tool.name if counts[alias_of(tool.name)] > 1 else alias_of(tool.name): tool for tool in tools}
+    kept = [name for name in shown if "." in name]
+    if kept:
+        first = ", ".join(map(repr, kept[:10])) + (", ..." if len(kept) > 10 else "")
+        logger.warning("these names keep their dots, because they would not be unique without: %s", first)
     return shown
 
 

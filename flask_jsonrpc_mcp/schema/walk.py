@@ -13,8 +13,8 @@ ANNOTATIONS = ("title", "description", "default", "examples", "deprecated")
 
 TYPES = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
 
-MAX_INLINED = 500
-"""`inline_references` leaves a schema as it is if more schemas than this would be inside."""
+MAX_INLINED, MAX_NESTED = 500, 64
+"""`inline_references` leaves a schema as it is if more schemas than this would be inside, or inside each other."""
 
 # Where the dialects from draft 4 to 2020-12 have schemas: as the value, in a list, or by name.
 _SINGLE = frozenset(
@@ -159,19 +159,19 @@ class _Inliner:
         self._open: list[str] = []
         self._left = MAX_INLINED
 
-    def inline(self, schema: Schema) -> dict[str, Any]:
+    def inline(self, schema: Schema, depth: int = 0) -> dict[str, Any]:
         self._left -= 1
-        if self._left < 0:
+        if self._left < 0 or depth > MAX_NESTED:
             raise _CannotInline
         name = str(schema.get("$ref")).removeprefix(_DEFINITIONS[0])
         definition = self._definitions.get(name) if "$ref" in schema else None
         # Rules beside a reference apply too; merged into one schema, one of two rules of the same name would be lost.
         if not isinstance(definition, Mapping) or not set(schema) <= {"$ref", *ANNOTATIONS}:
-            return map_subschemas(schema, self.inline)
+            return map_subschemas(schema, lambda inner: self.inline(inner, depth + 1))
         if name in self._open:
             raise _CannotInline
         self._open.append(name)
-        inlined = self.inline(definition)
+        inlined = self.inline(definition, depth + 1)
         self._open.pop()
         inlined.pop("$anchor", None)  # an anchor may be defined only once
         return {**inlined, **{keyword: value for keyword, value in schema.items() if keyword != "$ref"}}

@@ -35,6 +35,10 @@ BROKEN: list[tuple[str, Raw]] = [
     ("500", Raw(500, b"<h1>Error</h1>")),
     ("cut short", Raw(200, b"{", {"Content-Length": "100"})),
     ("garbage", Raw(200, b"not gzip", {"Content-Encoding": "gzip"})),
+    ("half of gzip", Raw(200, gzip.compress(b"1")[:-1], {"Content-Encoding": "gzip"})),
+    ("invalid UTF-8", Raw(200, b'{"jsonrpc": "2.0", "id": "flask-jsonrpc-mcp", "result": "\xff"}')),
+    ("a huge challenge", Raw(401, b"", {"WWW-Authenticate": "Basic " + "x" * 1_000_000})),
+    ("an odd status", Raw(999, b"")),
 ]
 
 
@@ -55,6 +59,7 @@ def test_whatever_the_site_answers_is_an_error_of_that_one_call(bridge: Bridged,
         (Raw(302, b"", {"Location": "https://other.example/login?next=x"}), "redirects to https://other.example (302)"),
         (Raw(302, b"", {"Location": "/login"}), "The site redirects (302), which the bridge does not follow"),
         (Raw(200, b"<p>", {"Content-Type": "text/html"}), "something that is not JSON (text/html)"),
+        (Raw(200, b"<p>", {"Content-Type": "\x9b31mred"}), "something that is not JSON ( 31mred)"),
     ],
 )
 def test_what_went_wrong_is_said(bridge: Bridged, drupal: DrupalSite, raw: Raw, text: str) -> None:

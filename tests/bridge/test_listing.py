@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from flask_jsonrpc_mcp.bridge import remote_tools
+from flask_jsonrpc_mcp.bridge import remote_server, remote_tools
 from flask_jsonrpc_mcp.mcp.protocol import LEGACY, MODERN
 from tests.conftest import asking
 from tests.support.stdio_client import modern
@@ -57,7 +59,11 @@ def test_entries_that_are_no_tools_are_left_out(connect: Connect, drupal: Drupal
         "outputSchema": [],
         "annotations": {"readOnlyHint": "yes", "title": 7, "auth": "?"},
     }
-    drupal.listed = {"tools": [7, {}, {"name": ""}, {"name": "x" * 257}, odd, {**odd, "title": "again"}]}
+    large = {"name": "large", "description": "x" * 300_000}
+    unprintable = [{"name": "\x1b[31mred"}, {"name": "left\u202eright"}]
+    drupal.listed = {
+        "tools": [7, {}, {"name": ""}, {"name": "x" * 257}, odd, {**odd, "title": "again"}, large, *unprintable]
+    }
     assert listed(connect()) == [
         {
             "name": "odd",
@@ -72,6 +78,9 @@ def test_entries_that_are_no_tools_are_left_out(connect: Connect, drupal: Drupal
     "page",
     [
         {"tools": [], "nextCursor": "again"},
+        {"tools": [], "nextCursor": "x" * 70_000},
+        {"tools": [{"name": str(number)} for number in range(10_001)]},
+        {"tools": [7] * 10_001},
         {"tools": "none"},
         [],
         Raw(200, b"<html>", {"Content-Type": "text/html"}),
@@ -94,6 +103,76 @@ def test_a_list_that_cannot_be_had_is_an_error_and_the_next_attempt_works(
 def test_a_list_without_an_end_is_given_up(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote_tools, "MAX_PAGES", 2)
     assert "no end" in connect().ask(modern("tools/list"))["error"]["message"]
+
+
+def test_a_list_whose_pages_are_slow_is_given_up(
+    connect: Connect, drupal: DrupalSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each page comes in time, and there is always one more."""
+    monkeypatch.setattr(remote_tools, "MAX_TIMEOUTS", 1)
+    cursors = itertools.count()
+
+    def listing() -> None:
+        drupal.listed = {"tools": [], "nextCursor": str(next(cursors))}
+        drupal.stopped.wait(0.1)
+
+    drupal.listing = listing
+    assert "no end" in connect(timeout=1).ask(modern("tools/list"))["error"]["message"]
+    assert next(cursors) < 500
+
+
+def test_the_size_of_a_list_is_bounded_over_all_pages(connect: Connect, drupal: DrupalSite) -> None:
+    cursors = itertools.count(1)
+
+    def listing() -> None:
+        number = next(cursors)
+        tools = [{"name": f"{number}.{each}", "description": "x" * 200_000} for each in range(40)]
+        drupal.listed = {"tools": tools, "nextCursor": str(number)}
+
+    drupal.listing = listing
+    assert "too long" in connect().ask(modern("tools/list"))["error"]["message"]
+    assert next(cursors) < 10
+
+
+def test_a_schema_that_multiplies_itself_is_left_out(connect: Connect, drupal: DrupalSite) -> None:
+    """100 kB with 200 references to them would be 20 MB."""
+    properties = {str(number): {"$ref": "#/$defs/large"} for number in range(200)}
+    schema = {"type": "object", "properties": properties, "$defs": {"large": {"description": "x" * 100_000}}}
+    drupal.tool("bomb", lambda params: None)
+    drupal.tools["bomb"].described["inputSchema"] = schema
+    assert "bomb" not in [tool["name"] for tool in listed(connect())]
+
+
+@pytest.mark.parametrize("following", [lambda number: number + 1, lambda number: 0], ids=["long", "endless"])
+def test_a_chain_of_references_is_passed_on_as_it_is(
+    connect: Connect, drupal: DrupalSite, following: Callable[[int], int]
+) -> None:
+    chain = {f"d{number}": {"properties": {"q": {"$ref": f"#/$defs/d{following(number)}"}}} for number in range(240)}
+    schema = {"type": "object", "properties": {"first": {"$ref": "#/$defs/d0"}}, "$defs": chain}
+    drupal.tool("chained", lambda params: None, output=schema)
+    drupal.tools["chained"].described["inputSchema"] = schema
+    *_, chained = listed(connect())
+    assert (chained["inputSchema"], chained["outputSchema"]) == (schema, schema)
+
+
+def test_an_unforeseen_failure_does_not_end_the_watch_for_changes(
+    connect: Connect, drupal: DrupalSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bridge = connect(lifetime=0.05)
+    bridge.initialize()
+    assert len(bridge.ask(asking("tools/list"))["result"]["tools"]) == 5
+    failures = [ZeroDivisionError()]
+    fetch_list = remote_tools.fetch_list
+
+    def fail_once(*args: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return fetch_list(*args)
+
+    monkeypatch.setattr(remote_server, "fetch_list", fail_once)
+    del drupal.tools["node.crash"]
+    assert bridge.receive() == {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+    assert failures == []
 
 
 def test_there_is_one_page_for_the_client(bridge: Bridged) -> None:

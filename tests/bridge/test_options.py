@@ -29,6 +29,8 @@ from flask_jsonrpc_mcp.bridge.options import Options
         ({"token": "two\nlines"}, "printable ASCII"),
         ({"token": " "}, "printable ASCII"),
         ({"timeout": 0}, "more than 0"),
+        ({"timeout": float("nan")}, "more than 0"),
+        ({"lifetime": float("inf")}, "more than 0"),
         ({"lifetime": -1}, "more than 0"),
     ],
 )
