@@ -150,13 +150,12 @@ def inline_references(schema: Schema) -> dict[str, Any]:
 
 
 class _CannotInline(Exception):
-    """A definition contains itself, or there are too many schemas."""
+    """There are too many schemas, as in a definition that contains itself."""
 
 
 class _Inliner:
     def __init__(self, definitions: Mapping[str, Any]) -> None:
         self._definitions = definitions
-        self._open: list[str] = []
         self._left = MAX_INLINED
 
     def inline(self, schema: Schema, depth: int = 0) -> dict[str, Any]:
@@ -168,10 +167,6 @@ class _Inliner:
         # Rules beside a reference apply too; merged into one schema, one of two rules of the same name would be lost.
         if not isinstance(definition, Mapping) or not set(schema) <= {"$ref", *ANNOTATIONS}:
             return map_subschemas(schema, lambda inner: self.inline(inner, depth + 1))
-        if name in self._open:
-            raise _CannotInline
-        self._open.append(name)
         inlined = self.inline(definition, depth + 1)
-        self._open.pop()
         inlined.pop("$anchor", None)  # an anchor may be defined only once
         return {**inlined, **{keyword: value for keyword, value in schema.items() if keyword != "$ref"}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -105,6 +106,12 @@ def test_a_list_without_an_end_is_given_up(connect: Connect, monkeypatch: pytest
     assert "no end" in connect().ask(modern("tools/list"))["error"]["message"]
 
 
+def test_a_cursor_that_comes_again_is_not_sent_again(connect: Connect, drupal: DrupalSite) -> None:
+    drupal.listed = {"tools": [], "nextCursor": "again"}
+    assert "no end" in connect().ask(modern("tools/list"))["error"]["message"]
+    assert len(drupal.seen) < 10
+
+
 def test_a_list_whose_pages_are_slow_is_given_up(
     connect: Connect, drupal: DrupalSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,13 +141,21 @@ def test_the_size_of_a_list_is_bounded_over_all_pages(connect: Connect, drupal: 
     assert next(cursors) < 10
 
 
-def test_a_schema_that_multiplies_itself_is_left_out(connect: Connect, drupal: DrupalSite) -> None:
+@pytest.mark.parametrize("size", [100_000, 1_000_000])
+def test_a_schema_that_multiplies_itself_is_left_out(connect: Connect, drupal: DrupalSite, size: int) -> None:
     """100 kB with 200 references to them would be 20 MB."""
     properties = {str(number): {"$ref": "#/$defs/large"} for number in range(200)}
-    schema = {"type": "object", "properties": properties, "$defs": {"large": {"description": "x" * 100_000}}}
+    schema = {"type": "object", "properties": properties, "$defs": {"large": {"description": "x" * size}}}
     drupal.tool("bomb", lambda params: None)
     drupal.tools["bomb"].described["inputSchema"] = schema
-    assert "bomb" not in [tool["name"] for tool in listed(connect())]
+    tracemalloc.start()
+    try:
+        names = [tool["name"] for tool in listed(connect())]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert "bomb" not in names
+    assert peak < 100 * 2**20
 
 
 @pytest.mark.parametrize("following", [lambda number: number + 1, lambda number: 0], ids=["long", "endless"])
@@ -161,18 +176,19 @@ def test_an_unforeseen_failure_does_not_end_the_watch_for_changes(
     bridge = connect(lifetime=0.05)
     bridge.initialize()
     assert len(bridge.ask(asking("tools/list"))["result"]["tools"]) == 5
-    failures = [ZeroDivisionError()]
-    fetch_list = remote_tools.fetch_list
+    failed = threading.Event()
 
     def fail_once(*args: Any) -> Any:
-        if failures:
-            raise failures.pop()
-        return fetch_list(*args)
+        if failed.is_set():
+            return remote_tools.fetch_list(*args)
+        failed.set()
+        raise ZeroDivisionError
 
     monkeypatch.setattr(remote_server, "fetch_list", fail_once)
+    assert failed.wait(60)
     del drupal.tools["node.crash"]
+    assert count_from_now(drupal).acquire(timeout=60), "the site is not polled any more"
     assert bridge.receive() == {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
-    assert failures == []
 
 
 def test_there_is_one_page_for_the_client(bridge: Bridged) -> None:
