@@ -347,6 +347,8 @@ def claim_standard_streams() -> tuple[FileIO, FileIO]:
     input is empty for everyone else.
     """
     source, target = os.fdopen(os.dup(0), "rb", buffering=0), os.fdopen(os.dup(1), "wb", buffering=0)
+    for stream in (source, target):
+        os.set_blocking(stream.fileno(), True)  # a pipe that does not block would look as if it had ended
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)

@@ -131,6 +131,21 @@ def test_too_many_requests_at_once_are_refused(connection: Obedient, monkeypatch
     connection.server.meeting.wait()
 
 
+def test_a_cancelled_request_counts_as_long_as_it_has_not_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or a client that cancels all it sends could queue requests without end."""
+    monkeypatch.setattr(stdio, "MAX_RUNNING", 1)
+    monkeypatch.setattr(stdio, "MAX_UNANSWERED", 2)
+    crowded = Connection(ObedientServer())
+    crowded.send(modern("meet", id=1), modern("echo", id=2))
+    crowded.send(asking("notifications/cancelled", {"requestId": 2}, id=...))
+    assert code(crowded.ask(modern("echo", id=3))) == -32004
+    assert code(crowded.ask(modern("echo", id=2))) == -32600
+    crowded.server.meeting.wait()
+    assert [reply["id"] for reply in crowded.rest()] == [1]
+    assert crowded.server.ran == ["meet"]
+    crowded.close()
+
+
 def test_a_mistake_of_the_server_is_answered_without_its_text(legacy: Obedient) -> None:
     for method in ("fail", "garble"):
         reply = legacy.ask(asking(method))
@@ -326,6 +341,23 @@ def test_serving_ends_when_nobody_reads() -> None:
     with FileIO(sent[0]) as source, FileIO(said[1], "w") as target, FileIO(sent[1], "w") as sending:
         sending.write(json.dumps(modern("echo")).encode() + b"\n")
         serve(ObedientServer(), source, target)  # although the input stays open
+
+
+def test_a_program_waits_for_streams_that_do_not_block() -> None:
+    """Its parent may have opened them so, and reading nothing is not the end."""
+    sent, said = os.pipe(), os.pipe()
+    for descriptor in (sent[0], said[1]):
+        os.set_blocking(descriptor, False)
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.support.stdio_server"], cwd=ROOT, stdin=sent[0], stdout=said[1]
+    ):
+        os.close(sent[0])
+        os.close(said[1])
+        with os.fdopen(sent[1], "wb") as sending, os.fdopen(said[0], "rb") as reading:
+            for number in range(2):
+                sending.write(json.dumps(modern("echo", number, text="x" * 200_000)).encode() + b"\n")
+                sending.flush()
+                assert json.loads(reading.readline())["id"] == number
 
 
 @pytest.fixture
