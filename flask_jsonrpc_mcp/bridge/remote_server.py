@@ -53,11 +53,8 @@ class Bridge:
 
     def initialize(self, message: RpcRequest) -> tuple[Session, Any]:
         session = negotiate(message)
-        return session, {
-            "protocolVersion": session.version,
-            "capabilities": CAPABILITIES,
-            "serverInfo": self._identity,
-        }
+        result = {"protocolVersion": session.version, "capabilities": CAPABILITIES, "serverInfo": self._identity}
+        return session, result
 
     def answer(self, exchange: Exchange) -> Any:
         params = exchange.message.params

@@ -12,7 +12,7 @@ import uuid
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from ..config import NO_DOTS
@@ -47,6 +47,8 @@ CONSTANT_ID = "flask-jsonrpc-mcp"
 
 # Schema keywords whose value is an object. PHP serialises an empty one as a list.
 _OBJECT_KEYWORDS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -117,12 +119,11 @@ def _fetch_items(site: Site, list_url: str, cancelled: Cancelled) -> Iterator[An
         response = site.send(url, is_read=True, cancelled=cancelled)
         response.require_success()
         page = response.json()
-        items = page.get("tools") if isinstance(page, Mapping) else None
-        if not isinstance(items, list):
+        items, cursor = _member(page, "tools", list), _member(page, "nextCursor", str)
+        if items is None:
             raise SiteFailure(f"The site has no list of tools at {list_url}")
         yield from items
-        cursor = page.get("nextCursor")
-        if not isinstance(cursor, str) or not cursor:
+        if not cursor:
             return
         if cursor in seen or time.monotonic() > deadline:
             break
@@ -142,9 +143,8 @@ def _find_endpoints(site: Site, cancelled: Cancelled) -> tuple[str, str]:
         document = response.json()
     except SiteFailure:
         return default  # few sites have this document, and some respond with an HTML page
-    servers = document.get("servers") if isinstance(document, Mapping) else None
-    parsed = map(_parse_endpoints, servers if isinstance(servers, list) else [])
-    found = [urls for urls in parsed if urls is not None]
+    servers = _member(document, "servers", list) or []
+    found = [urls for server in servers if (urls := _parse_endpoints(server)) is not None]
     own = [urls for urls in found if all(map(options.is_same_origin, urls))]
     if len(own) < len(found):
         logger.warning("ignored the endpoints of other sites in %s", WELL_KNOWN_PATH)
@@ -153,33 +153,29 @@ def _find_endpoints(site: Site, cancelled: Cancelled) -> tuple[str, str]:
 
 
 def _parse_endpoints(server: Any) -> tuple[str, str] | None:
-    urls = server.get("endpoints") if isinstance(server, Mapping) else None
-    if not isinstance(urls, Mapping) or not isinstance(urls.get("list"), str):
-        return None
-    call_url = next((urls[role] for role in ("jsonrpc", "tool", "invoke") if isinstance(urls.get(role), str)), None)
-    return None if call_url is None else (urls["list"], call_url)
+    urls = _member(server, "endpoints", dict)
+    list_url, *call_urls = (_member(urls, role, str) for role in ("list", "jsonrpc", "tool", "invoke"))
+    call_url = next(filter(None, call_urls), None)
+    return None if list_url is None or call_url is None else (list_url, call_url)
 
 
 def _parse_tool(item: Any) -> RemoteTool | None:
     """Parse an entry of the list; ``None`` if no client could use it."""
-    name = item.get("name") if isinstance(item, Mapping) else None
-    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME or not name.isprintable():
+    name, title = _member(item, "name", str), _member(item, "title", str)
+    if not name or len(name) > MAX_NAME or not name.isprintable():
         return None
-    schema, output, annotations = (
-        value if isinstance(value := item.get(member), Mapping) else {}
-        for member in ("inputSchema", "outputSchema", "annotations")
-    )
     descriptor: dict[str, Any] = {"name": name}
-    if isinstance(item.get("title"), str):
-        descriptor["title"] = item["title"]
-    descriptor["description"] = str(item.get("description") or item.get("title") or name)
+    if title is not None:
+        descriptor["title"] = title
+    descriptor["description"] = str(item.get("description") or title or name)
     # Clients refuse a tool whose input schema is not of an object.
-    schema = {"type": "object", "properties": {}} | _repair(schema) | {"type": "object"}
-    descriptor["inputSchema"] = inline_references(schema)
-    if output:
+    schema = {"type": "object", "properties": {}} | _repair(_member(item, "inputSchema", dict) or {})
+    descriptor["inputSchema"] = inline_references(schema | {"type": "object"})
+    if output := _member(item, "outputSchema", dict):
         descriptor["outputSchema"] = inline_references(_repair(output))
+    annotations = _member(item, "annotations", dict) or {}
     descriptor["annotations"] = {key: value for key, value in annotations.items() if _is_valid_hint(key, value)}
-    return RemoteTool(name, descriptor, annotations.get("readOnlyHint") is True, _parse_scopes(annotations.get("auth")))
+    return RemoteTool(name, descriptor, annotations.get("readOnlyHint") is True, _parse_scopes(annotations))
 
 
 def _is_valid_hint(key: str, value: Any) -> bool:
@@ -187,12 +183,10 @@ def _is_valid_hint(key: str, value: Any) -> bool:
     return isinstance(value, bool) if key in HINTS else isinstance(value, str) if key == "title" else True
 
 
-def _parse_scopes(auth: Any) -> frozenset[str] | None:
-    """Parse the annotation of Drupal's tools, such as ``{"scopes": ["content:write"], "level": "required"}``."""
-    if not isinstance(auth, Mapping):
-        return None
-    scopes = auth.get("scopes")
-    scopes = frozenset(map(str, scopes)) if isinstance(scopes, list) else frozenset()
+def _parse_scopes(annotations: dict[str, Any]) -> frozenset[str] | None:
+    """Parse what Drupal adds, such as ``{"auth": {"scopes": ["content:write"], "level": "required"}}``."""
+    auth = _member(annotations, "auth", dict) or {}
+    scopes = frozenset(map(str, _member(auth, "scopes", list) or ()))
     level = auth.get("level", "required" if scopes else "none")
     return scopes if level == "required" else None
 
@@ -279,17 +273,16 @@ def _parse_rpc_response(response: SiteResponse, id: str, tool: RemoteTool) -> An
     if "result" in body:
         return body["result"]
     error = body["error"]
-    if not isinstance(error, Mapping) or not isinstance(error.get("code"), int):
+    code, message = _member(error, "code", int), _member(error, "message", str) or "The tool failed"
+    if code is None:
         raise SiteFailure("The site answered with an invalid error object")
-    code, data = error["code"], error.get("data")
     if code == MethodNotFound.code:
         raise UnknownTool(tool.name, sign_in=False)
-    problems = _parse_problems(data.get("errors")) if isinstance(data, Mapping) else []
+    problems = _parse_problems(error.get("data"))
     if code == InvalidParams.code and problems:
         raise InvalidParams(problems)
-    message = str(error.get("message") or "The tool failed")
-    # Drupal puts the reason into the data.
-    raise RpcError(f"{message}: {data}" if isinstance(data, str) and data else message)
+    reason = _member(error, "data", str)  # of Drupal
+    raise RpcError(f"{message}: {reason}" if reason else message)
 
 
 def _parse_invoked(response: SiteResponse, tool: RemoteTool) -> Any:
@@ -298,16 +291,17 @@ def _parse_invoked(response: SiteResponse, tool: RemoteTool) -> Any:
     if response.status == 200 and "result" in body:
         return body["result"]
     error = body.get("error")
-    if not isinstance(error, Mapping) or not isinstance(error.get("message"), str):
+    message = _member(error, "message", str)
+    if message is None:
         response.require_success()
         raise SiteFailure("The site answered without a result")
-    if error.get("code") == MethodNotFound.slug:
+    if _member(error, "code", str) == MethodNotFound.slug:
         raise UnknownTool(tool.name, sign_in=False)
-    problems = _parse_problems(error.get("errors"))
-    raise InvalidParams(problems) if problems else RpcError(error["message"])
+    problems = _parse_problems(error)
+    raise InvalidParams(problems) if problems else RpcError(message)
 
 
-def _parse_body(response: SiteResponse) -> Mapping[str, Any]:
+def _parse_body(response: SiteResponse) -> dict[str, Any]:
     """Return the object in a body; an empty one if it is no object."""
     if response.status == 401 or 300 <= response.status < 400:
         response.require_success()
@@ -316,12 +310,18 @@ def _parse_body(response: SiteResponse) -> Mapping[str, Any]:
     except SiteFailure:
         response.require_success()  # explains more than a body that is not JSON
         raise
-    return body if isinstance(body, Mapping) else {}
+    return body if isinstance(body, dict) else {}
 
 
-def _parse_problems(errors: Any) -> list[Problem]:
+def _parse_problems(data: Any) -> list[Problem]:
     return [
-        Problem(one_line(str(error.get("path", ""))), one_line(str(error["message"])))
-        for error in (errors if isinstance(errors, list) else [])
-        if isinstance(error, Mapping) and "message" in error
+        Problem(one_line(_member(error, "path", str) or ""), one_line(message))
+        for error in _member(data, "errors", list) or ()
+        if (message := _member(error, "message", str)) is not None
     ]
+
+
+def _member(value: Any, name: str, kind: type[T]) -> T | None:
+    """Return a member of an object; ``None`` if it is missing or of another type, or if there is no object."""
+    member = value.get(name) if isinstance(value, dict) else None
+    return member if isinstance(member, kind) else None
