@@ -34,7 +34,7 @@ from flask_httpauth import HTTPTokenAuth
 from flask_login import LoginManager, UserMixin, current_user, login_required, login_user
 from werkzeug.security import check_password_hash, generate_password_hash
 
-from flask_jsonrpc_mcp import McpBlueprint, mcp_tool
+from flask_jsonrpc_mcp import McpBlueprint
 
 
 @dataclass(eq=False)
@@ -77,15 +77,13 @@ def verify_token(token: str) -> User | None:
     return next((user for user in USERS.values() if user.token_digest == digest_of(token)), None)
 
 
-@rpc.method("notes_list")
-@mcp_tool(title="List my notes", annotations={"readOnlyHint": True})
+@rpc.tool("notes_list", title="List my notes", read_only=True)
 def list_notes() -> list[str]:
     """List the notes of the user, oldest first."""
     return notes_of(tokens.current_user())
 
 
-@rpc.method("notes_add")
-@mcp_tool(title="Write a note", annotations={"destructiveHint": False})
+@rpc.tool("notes_add", title="Write a note", destructive=False)
 def write_note(text: Annotated[str, "What to note", {"minLength": 1, "maxLength": 1000}]) -> str:
     """Add a note for the user."""
     add_note(tokens.current_user(), text)

@@ -30,7 +30,7 @@ from typing import Annotated
 
 from flask import Flask
 
-from flask_jsonrpc_mcp import McpBlueprint, RpcError, current_call, mcp_tool
+from flask_jsonrpc_mcp import McpBlueprint, RpcError, current_call
 
 CONTACTS: dict[str, str] = {}
 """Names by e-mail address. A real app has a table, and commits once in the end."""
@@ -46,8 +46,7 @@ class Imported:
     contacts: Annotated[int, "How many there are now"]
 
 
-@rpc.method("contacts_import", streams=True, timeout=600)
-@mcp_tool(title="Import contacts", annotations={"destructiveHint": False, "idempotentHint": True})
+@rpc.tool("contacts_import", title="Import contacts", destructive=False, idempotent=True, streams=True, timeout=600)
 def import_contacts(csv: Annotated[str, "Rows of name and email, below a row that says so"]) -> Imported:
     """Import contacts from CSV, all of them or none."""
     rows = list(csv_files.DictReader(csv.splitlines()))

@@ -42,21 +42,19 @@ from flask import Flask
 from flask_limiter import Limiter
 from flask_limiter.util import get_remote_address
 
-from flask_jsonrpc_mcp import McpBlueprint, mcp_tool
+from flask_jsonrpc_mcp import McpBlueprint
 
 limiter = Limiter(get_remote_address)
 rpc = McpBlueprint(limiter=limiter)
 
 
-@rpc.method("draw", rate_limit="3/hour")
-@mcp_tool(title="Draw a lot")
+@rpc.tool("draw", title="Draw a lot", rate_limit="3/hour")
 def draw() -> str:
     """Draw a lot, of which there are few."""
     return "drawn"
 
 
-@rpc.method("put_back")
-@mcp_tool(title="Put all lots back", confirm="Put all lots back?")
+@rpc.tool("put_back", title="Put all lots back", confirm="Put all lots back?")
 def put_back() -> str:
     """Start again with all lots."""
     limiter.reset()

@@ -18,13 +18,12 @@ from typing import Annotated
 
 from flask import Flask
 
-from flask_jsonrpc_mcp import McpBlueprint, mcp_tool
+from flask_jsonrpc_mcp import McpBlueprint
 
 rpc = McpBlueprint()
 
 
-@rpc.method
-@mcp_tool(title="Greet", annotations={"readOnlyHint": True})
+@rpc.tool(title="Greet", read_only=True)
 def greet(name: Annotated[str, "Whom to greet"]) -> str:
     """Greet someone by name."""
     return f"Hello, {name}!"

@@ -27,7 +27,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 from sqlalchemy.pool import StaticPool
 
-from flask_jsonrpc_mcp import McpBlueprint, RpcError, mcp_tool
+from flask_jsonrpc_mcp import McpBlueprint, RpcError
 
 
 class Base(DeclarativeBase):
@@ -70,15 +70,13 @@ class ShownBook(Schema):
 rpc = McpBlueprint()
 
 
-@rpc.method("books_list", output=ShownBook(many=True))
-@mcp_tool(title="List books", annotations={"readOnlyHint": True})
+@rpc.tool("books_list", title="List books", read_only=True, output=ShownBook(many=True))
 def list_books() -> list[Book]:
     """List all books by title."""
     return list(session().scalars(select(Book).order_by(Book.title, Book.id)))
 
 
-@rpc.method("books_create", params=NewBook, output=ShownBook)
-@mcp_tool(title="Add a book", annotations={"destructiveHint": False})
+@rpc.tool("books_create", title="Add a book", destructive=False, params=NewBook, output=ShownBook)
 def create_book(**values: Any) -> Book:
     """Add a book and return it."""
     book = Book(**values)
@@ -91,8 +89,14 @@ def create_book(**values: Any) -> Book:
     return book
 
 
-@rpc.method("books_update", params=ChangedBook, output=ShownBook)
-@mcp_tool(title="Change a book", annotations={"destructiveHint": True, "idempotentHint": True})
+@rpc.tool(
+    "books_update",
+    title="Change a book",
+    destructive=True,
+    idempotent=True,
+    params=ChangedBook,
+    output=ShownBook,
+)
 def update_book(id: int, **changes: Any) -> Book:
     """Change a book and return it. What is left out stays as it is."""
     book = find_book(id)
@@ -102,8 +106,7 @@ def update_book(id: int, **changes: Any) -> Book:
     return book
 
 
-@rpc.method("books_delete")
-@mcp_tool(title="Remove a book", annotations={"destructiveHint": True})
+@rpc.tool("books_delete", title="Remove a book", destructive=True)
 def delete_book(id: int) -> bool:
     """Remove a book for good."""
     session().delete(find_book(id))

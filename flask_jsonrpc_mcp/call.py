@@ -205,7 +205,7 @@ class Call:
         return self._answers_to(questions)
 
     def confirm(self, message: str, *, required: bool) -> None:
-        """Ask the user whether the method may run at all; used for ``@mcp_tool(confirm=...)``.
+        """Ask the user whether the method may run at all; used for ``@rpc.tool(confirm=...)``.
 
         :param required: Refuse an MCP client that cannot ask. On the other faces the caller is the person.
         :raises RpcError: if the user did not accept.

@@ -43,7 +43,7 @@ CHECKS = {
     "schema-not-plain": (ERROR, "move the alternatives into a property, or make a tool of each"),
     "schema-pattern": (WARNING, "add maxLength next to the pattern"),
     "read-only-destructive": (ERROR, "remove the hint that is wrong"),
-    "read-only-name": (WARNING, "remove readOnlyHint, or rename the method"),
+    "read-only-name": (WARNING, "remove read_only=True, or rename the method"),
     "public-write": (ERROR, "list the permissions that callers need in access=[...]"),
     "public-read": (
         WARNING,
@@ -167,18 +167,18 @@ def _check_tool(method: Method, registry: Registry, app: Flask) -> Iterator[Prob
 
     destroys = described.get("annotations", {}).get("destructiveHint") is True
     words = [word for word in map(str.lower, _WORD.findall(method.name)) if WRITING_WORD.fullmatch(word)]
-    reads = "readOnlyHint, so GET runs it and clients do not ask the user first"
+    reads = "read-only, so GET runs it and clients do not ask the user first"
     if method.read_only and destroys:
-        yield "read-only-destructive", f"it has both destructiveHint and {reads}"
+        yield "read-only-destructive", f"it is both destructive and {reads}"
     if method.read_only and words:
-        yield "read-only-name", f"its name says {words[0]!r}, but it has {reads}"
+        yield "read-only-name", f"its name says {words[0]!r}, but it is {reads}"
 
     if registry.auth.auths and not registry.auth.required and not method.access:
         public = "anyone can call it without signing in"
         if method.read_only:
             yield "public-read", public
         else:
-            yield "public-write", f"{public}, and it may change something, because it has no readOnlyHint"
+            yield "public-write", f"{public}, and it may change something, because it is not read-only"
 
 
 def _check_schemas(described: dict[str, Any]) -> Iterator[Problem]:

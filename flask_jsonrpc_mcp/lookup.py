@@ -53,7 +53,7 @@ def why_not_found(
         hint = f"did you mean {close}?" if close else f"there are {', '.join(names[:10]) or 'none'}"
         return f"There is no {kind} {name!r}; {hint}"
     if listed_only and not method.listed:
-        return f"{name!r} is not marked with @mcp_tool, so only JSON-RPC and the command line can call it"
+        return f"{name!r} is not a tool, so only JSON-RPC and the command line can call it; @rpc.tool makes it one"
     missing = ", ".join(map(repr, sorted(method.access - caller.permissions)))
     who = "an anonymous caller" if caller.anonymous else repr(caller.name)
     return f"{name!r} needs permissions that {who} does not have: {missing}"

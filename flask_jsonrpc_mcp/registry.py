@@ -200,7 +200,7 @@ class Collection(Generic[M]):
 
 
 class Methods(Collection[Method]):
-    """The methods that are called by name. Those marked with ``mcp_tool`` are tools."""
+    """The methods that are called by name. Some are tools."""
 
     def __init__(self) -> None:
         super().__init__()

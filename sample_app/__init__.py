@@ -1,4 +1,4 @@
-"""A small content site: every way of annotating a method, in the place where a real site would use it."""
+"""A small content site: every way of annotating a function, in the place where a real site would use it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,20 @@ from typing import Any
 
 from flask import Flask
 
-# Importing a topic adds its methods to the blueprint.
-from . import articles, config, content_types, db, importing, maintenance, markdown, reading, search  # noqa: F401
+from . import articles, config, content_types, db, importing, maintenance, markdown, reading, search
 from .rpc import rpc
+
+for group in (
+    articles.group,
+    content_types.group,
+    importing.group,
+    maintenance.site,
+    maintenance.cache,
+    markdown.group,
+    reading.group,
+    search.group,
+):
+    rpc.add_group(group)
 
 
 def create_app(settings: Mapping[str, Any] | None = None) -> Flask:

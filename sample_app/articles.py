@@ -1,16 +1,17 @@
-"""Articles: list, read, write, delete."""
+"""Articles: list, read, count, write, delete."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, TypedDict
 
 from marshmallow import Schema, fields, validate
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from flask_jsonrpc_mcp import RpcError, mcp_tool
+from flask_jsonrpc_mcp import RpcError, ToolGroup
 
 from .auth import auth
 from .content_types import TypeFilter, find_content_type
@@ -18,6 +19,8 @@ from .db import current_session, transaction
 from .limits import LINE_PATTERN, MAX_INTEGER, NAME_PATTERN, TEXT_PATTERN
 from .models import Article, ContentType, utc_now
 from .rpc import rpc
+
+group = ToolGroup("articles")
 
 MAX_TITLE = 200
 MAX_BODY = 100_000
@@ -54,6 +57,14 @@ class FullArticle(ArticleSummary):
     body: str
 
 
+class WordCount(TypedDict):
+    """How much there is to read of one content type."""
+
+    type: str
+    articles: int
+    words: int
+
+
 class NewArticle(Schema):
     """What it takes to create an article."""
 
@@ -86,8 +97,7 @@ class CreatedArticle(Schema):
     body = fields.String(required=True)
 
 
-@rpc.method("articles.list")
-@mcp_tool(title="List articles", annotations={"readOnlyHint": True})
+@group.tool("list", title="List articles", read_only=True)
 def list_articles(
     limit: Annotated[int, "How many articles to return at most", {"minimum": 1, "maximum": 100}] = 10,
     offset: Annotated[int, "How many articles to skip", {"minimum": 0, "maximum": MAX_INTEGER}] = 0,
@@ -107,15 +117,33 @@ def list_articles(
     )
 
 
-@rpc.method("articles.get")
-@mcp_tool(title="Read an article", annotations={"readOnlyHint": True})
+@group.tool("get", title="Read an article", read_only=True)
 def get_article(id: ArticleId) -> FullArticle:
     """Return one article with its text."""
     return _full_article(find_article(current_session(), id))
 
 
-@rpc.method("articles.create", params=NewArticle, output=CreatedArticle, access=["create content"])
-@mcp_tool(title="Create an article", annotations={"destructiveHint": False})
+@group.tool(title="Word counts", read_only=True)
+def word_counts() -> Iterator[WordCount]:
+    """Count articles and words by content type."""
+    rows = current_session().execute(
+        select(ContentType.name, func.count(), func.sum(Article.word_count))
+        .join(Article, Article.content_type_id == ContentType.id)
+        .group_by(ContentType.name)
+        .order_by(ContentType.name)
+    )
+    for name, articles, words in rows:
+        yield {"type": name, "articles": articles, "words": int(words)}
+
+
+@group.tool(
+    "create",
+    title="Create an article",
+    destructive=False,
+    params=NewArticle,
+    output=CreatedArticle,
+    access=["create content"],
+)
 def create_article(title: str, body: str, type: str) -> Article:
     """Create an article in your name and return it."""
     with transaction() as session:
@@ -126,8 +154,7 @@ def create_article(title: str, body: str, type: str) -> Article:
     return article
 
 
-@rpc.method("articles.update", access=["edit content"])
-@mcp_tool(title="Change an article", annotations={"destructiveHint": True, "idempotentHint": True})
+@group.tool("update", title="Change an article", destructive=True, idempotent=True, access=["edit content"])
 def update_article(
     id: ArticleId,
     title: Annotated[
@@ -151,8 +178,13 @@ def update_article(
     return _full_article(article)
 
 
-@rpc.method("articles.delete", access=["delete content"])
-@mcp_tool(title="Delete an article", annotations={"destructiveHint": True}, confirm="Delete article {id} for good?")
+@group.tool(
+    "delete",
+    title="Delete an article",
+    destructive=True,
+    confirm="Delete article {id} for good?",
+    access=["delete content"],
+)
 def delete_article(id: ArticleId) -> bool:
     """Delete an article for good. Returns true."""
     with transaction() as session:

@@ -9,12 +9,13 @@ from sqlalchemy import func, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from flask_jsonrpc_mcp import RpcError, mcp_tool
+from flask_jsonrpc_mcp import RpcError, ToolGroup
 
 from .db import current_session, transaction
 from .limits import LINE_PATTERN, NAME_PATTERN, TEXT_PATTERN
 from .models import Article, ContentType
-from .rpc import rpc
+
+group = ToolGroup("content_types")
 
 TypeFilter = Annotated[str | None, "Only articles of the content type with this name", {"pattern": NAME_PATTERN}]
 
@@ -29,8 +30,7 @@ class ContentTypeInfo(TypedDict):
 
 
 # Rarely changed and the same for everyone, so a cache in front may answer for a minute: see docs/caching.md.
-@rpc.method("content_types.list", max_age=60)
-@mcp_tool(title="List content types", annotations={"readOnlyHint": True})
+@group.tool("list", title="List content types", read_only=True, max_age=60)
 def list_content_types() -> list[ContentTypeInfo]:
     """List the kinds of articles there are, by name."""
     rows = current_session().execute(
@@ -42,8 +42,10 @@ def list_content_types() -> list[ContentTypeInfo]:
     return [_as_shown(content_type, articles) for content_type, articles in rows]
 
 
-@rpc.method(
-    "content_types.create",
+@group.tool(
+    "create",
+    title="Create a content type",
+    destructive=False,
     params={
         "name": fields.String(
             required=True,
@@ -61,7 +63,6 @@ def list_content_types() -> list[ContentTypeInfo]:
     },
     access=["administer content types"],
 )
-@mcp_tool(title="Create a content type", annotations={"destructiveHint": False})
 def create_content_type(name: str, label: str, description: str) -> ContentTypeInfo:
     """Create a content type and return it."""
     try:

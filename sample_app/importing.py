@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from flask_jsonrpc_mcp import RpcError, current_call, mcp_tool
+from flask_jsonrpc_mcp import RpcError, ToolGroup, current_call
 
 from .articles import MAX_BODY, MAX_TITLE
 from .auth import auth
@@ -13,7 +13,8 @@ from .content_types import find_content_type
 from .db import transaction
 from .limits import LINE_PATTERN, NAME_PATTERN, TEXT_PATTERN
 from .models import Article
-from .rpc import rpc
+
+group = ToolGroup("articles")
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,7 @@ class Draft:
     type: Annotated[str, "The name of a content type", {"pattern": NAME_PATTERN}] = "news"
 
 
-@rpc.method("articles.import", access=["create content"], streams=True)
-@mcp_tool(title="Import articles", annotations={"destructiveHint": False})
+@group.tool("import", title="Import articles", destructive=False, access=["create content"], streams=True)
 def import_articles(articles: Annotated[list[Draft], {"minItems": 1, "maxItems": 500}]) -> list[int]:
     """Create many articles in your name, all or none of them, and return their ids."""
     with transaction() as session:

@@ -1,24 +1,26 @@
-"""Looking after the site: its health, its version, and the word counts it keeps beside its articles."""
+"""Looking after the site: its health, its version, and the word counts that it stores with its articles."""
 
 from __future__ import annotations
 
 import asyncio
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypedDict
+from typing import Literal
 
 from flask import current_app
-from sqlalchemy import func, select, text
+from sqlalchemy import select, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from flask_jsonrpc_mcp import mcp_tool
+from flask_jsonrpc_mcp import ToolGroup
 
 from .config import VERSION
-from .db import current_engine, current_session, transaction
-from .models import Article, ContentType, count_words
-from .rpc import rpc
+from .db import current_engine, transaction
+from .models import Article, count_words
+
+site = ToolGroup("site")
+cache = ToolGroup("cache")
 
 LEAST_FREE_SPACE = 50 * 1024 * 1024
 
@@ -40,16 +42,7 @@ class Health:
     checks: list[Check]
 
 
-class WordCount(TypedDict):
-    """How much there is to read of one content type."""
-
-    type: str
-    articles: int
-    words: int
-
-
-@rpc.method("site.health")
-@mcp_tool(title="Health of the site", annotations={"readOnlyHint": True})
+@site.tool("health", title="Health of the site", read_only=True)
 async def site_health() -> Health:
     """Check the database and the disk, both at once."""
     checks = await asyncio.gather(
@@ -59,22 +52,13 @@ async def site_health() -> Health:
     return Health("ok" if all(check.ok for check in checks) else "failing", list(checks))
 
 
-@rpc.method("articles.word_counts")
-@mcp_tool(title="Word counts", annotations={"readOnlyHint": True})
-def word_counts() -> Iterator[WordCount]:
-    """Tell for each content type how many articles and words there are."""
-    rows = current_session().execute(
-        select(ContentType.name, func.count(), func.sum(Article.word_count))
-        .join(Article, Article.content_type_id == ContentType.id)
-        .group_by(ContentType.name)
-        .order_by(ContentType.name)
-    )
-    for name, articles, words in rows:
-        yield {"type": name, "articles": articles, "words": int(words)}
-
-
-@rpc.method("cache.rebuild", access=["administer site configuration"])
-@mcp_tool(title="Rebuild the caches", annotations={"destructiveHint": False, "idempotentHint": True})
+@cache.tool(
+    "rebuild",
+    title="Rebuild the caches",
+    destructive=False,
+    idempotent=True,
+    access=["administer site configuration"],
+)
 def rebuild_cache() -> bool:
     """Count the words of all articles again, for example after an import. Returns true."""
     with transaction() as session:
@@ -83,10 +67,10 @@ def rebuild_cache() -> bool:
     return True
 
 
-# Not marked with @mcp_tool: programs may ask for it on /jsonrpc, models need not see it.
-@rpc.method("site.version")
+# A method and not a tool: programs may ask for it on /jsonrpc, models need not see it.
+@site.method("version")
 def site_version() -> str:
-    """Tell which version of the site this is."""
+    """Return the version of the site."""
     return VERSION
 
 

@@ -6,24 +6,23 @@ from collections.abc import Iterator
 
 from sqlalchemy import select
 
-from flask_jsonrpc_mcp import mcp_tool
+from flask_jsonrpc_mcp import ToolGroup
 
 from .articles import ArticleId, find_article
 from .content_types import TypeFilter
 from .db import current_session
 from .models import Article, ContentType
-from .rpc import rpc
+
+group = ToolGroup("articles")
 
 
-@rpc.method("articles.to_markdown")
-@mcp_tool(title="Article as Markdown", annotations={"readOnlyHint": True})
+@group.tool("to_markdown", title="Article as Markdown", read_only=True)
 def article_to_markdown(id: ArticleId) -> str:
     """Return one article as a Markdown document."""
     return as_markdown(find_article(current_session(), id))
 
 
-@rpc.method("articles.export")
-@mcp_tool(title="Export articles", annotations={"readOnlyHint": True})
+@group.tool("export", title="Export articles", read_only=True)
 def export_articles(type: TypeFilter = None) -> Iterator[str]:
     """Return all articles as one Markdown document, oldest first."""
     articles = select(Article).order_by(Article.created, Article.id)

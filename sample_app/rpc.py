@@ -1,4 +1,4 @@
-"""The blueprint that every topic adds its methods to."""
+"""The blueprint, to which the package adds the tools of each module."""
 
 from __future__ import annotations
 

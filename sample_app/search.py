@@ -7,12 +7,13 @@ from typing import Any
 
 from sqlalchemy import or_, select
 
-from flask_jsonrpc_mcp import mcp_tool
+from flask_jsonrpc_mcp import ToolGroup
 
 from .db import current_session
 from .limits import TEXT_PATTERN
 from .models import Article
-from .rpc import rpc
+
+group = ToolGroup("articles")
 
 EXCERPT_MARGIN = 60
 
@@ -61,8 +62,7 @@ OUTPUT: dict[str, Any] = {
 }
 
 
-@rpc.method("articles.search", params=PARAMS, output=OUTPUT)
-@mcp_tool(title="Search articles", annotations={"readOnlyHint": True})
+@group.tool("search", title="Search articles", read_only=True, params=PARAMS, output=OUTPUT)
 def search_articles(query: str, within: Sequence[str] = ("title", "body"), limit: int = 10) -> dict[str, Any]:
     """Find articles by words in their title or text, newest first."""
     columns = {"title": Article.title, "body": Article.body}

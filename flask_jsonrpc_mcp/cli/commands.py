@@ -44,7 +44,7 @@ def mcp(context: click.Context) -> None:
 
 
 @mcp.command("list")
-@click.option("--all", "show_all", is_flag=True, help="Also list methods that are not marked with @mcp_tool.")
+@click.option("--all", "show_all", is_flag=True, help="Also list methods that are not tools.")
 @caller_options
 @output.json_option
 @with_appcontext
@@ -58,11 +58,11 @@ def list_methods(show_all: bool, json_output: bool | None, **options: Any) -> No
     elif listed:
         output.echo_methods(listed)
     elif methods:
-        click.echo("There are no tools; mark methods with @mcp_tool, or list all methods with --all")
+        click.echo("There are no tools; register functions with @rpc.tool, or list all methods with --all")
     elif options["user"] is not None or options["as_permissions"] is not None:
         click.echo("This caller may not use any method")
     else:
-        click.echo("There are no methods; add some with @rpc.method")
+        click.echo("There are no tools; register functions with @rpc.tool")
 
 
 @mcp.command("describe")

@@ -28,7 +28,7 @@ class Function:
             if first.name in ("self", "cls") and first.annotation is first.empty:
                 raise TypeError(
                     f"its first parameter is {first.name!r}, which Python fills only on an object;"
-                    " register the bound method: rpc.add_method(name, obj.method)"
+                    " register the bound method: rpc.add_tool(obj.method)"
                 )
 
     @property

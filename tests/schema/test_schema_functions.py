@@ -111,7 +111,7 @@ class Service:
 
 @pytest.mark.parametrize("options", [{}, {"params": {"properties": {"id": {}}, "required": ["id"]}}])
 def test_a_method_that_is_not_bound_raises(options: dict[str, Any]) -> None:
-    with pytest.raises(TypeError, match=r"register the bound method: rpc\.add_method"):
+    with pytest.raises(TypeError, match=r"register the bound method: rpc\.add_tool"):
         McpBlueprint().add_method("get", Service.get, **options)
 
 

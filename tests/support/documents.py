@@ -27,8 +27,8 @@ _FENCE = re.compile(
 )
 _CAPTION = re.compile(r"^:caption: (.*)$", re.MULTILINE)
 
-FLASK, GUNICORN, SAMPLE_SITE = "flask run", "gunicorn ", "make serve"
-PORTS = {FLASK: 5000, "flask --app app run": 5000, GUNICORN: 8000, SAMPLE_SITE: 8000}
+FLASK, GUNICORN, SAMPLE_SITE = "flask --app app run", "gunicorn ", "make serve"
+PORTS = {FLASK: 5000, GUNICORN: 8000, SAMPLE_SITE: 8000}
 """How the commands begin that start a server, and the port that readers will find it on."""
 
 

@@ -171,9 +171,9 @@ class TestList:
             return run(make_app(rpc), "list", *options, "--no-json-output").stdout
 
         rpc = McpBlueprint()
-        assert said() == "There are no methods; add some with @rpc.method\n"
+        assert said() == "There are no tools; register functions with @rpc.tool\n"
         rpc.add_method("one", lambda: 1, access=["x"])
-        assert said() == "There are no tools; mark methods with @mcp_tool, or list all methods with --all\n"
+        assert said() == "There are no tools; register functions with @rpc.tool, or list all methods with --all\n"
         assert said("--as-permissions=") == "This caller may not use any method\n"
 
 

@@ -151,7 +151,7 @@ def test_a_name_that_is_not_found_says_why_to_the_test_alone(client: McpTestClie
 def test_a_method_that_is_no_tool_says_so(app: Flask) -> None:
     assert McpTestClient(app, face="jsonrpc").call("inner").value == "not a tool"
     assert McpTestClient(app).call("inner").error.advice == (
-        "'inner' is not marked with @mcp_tool, so only JSON-RPC and the command line can call it"
+        "'inner' is not a tool, so only JSON-RPC and the command line can call it; @rpc.tool makes it one"
     )
 
 
