@@ -13,8 +13,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from concurrent import futures
-from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
 from io import FileIO
@@ -51,6 +49,9 @@ GRACE = 30.0
 _CHUNK = 65_536
 _SIGNAL_POLL = 0.5  # Python runs signal handlers between two waits of the main thread
 
+Reply = SimpleQueue[Mapping[str, Any] | None]
+"""Gets the client's response to a question, or ``None`` if there will be none."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -84,7 +85,7 @@ class Client:
         self._on_broken = on_broken
         self._writing = threading.Lock()
         self._numbers = itertools.count(1)
-        self._questions: dict[str, Future[Any]] = {}
+        self._questions: dict[str, Reply] = {}
         self.is_initialized = False
         """Whether ``notifications/initialized`` has come from a client from before 2026-07-28."""
 
@@ -102,13 +103,10 @@ class Client:
         """Send a notification."""
         self.send(write(notification(method, params)))
 
-    def ask(self, method: str, params: Mapping[str, Any], answer: Future[Any]) -> str:
-        """Send a request, which only versions before 2026-07-28 allow, and return its id.
-
-        :param answer: Gets the client's result or error.
-        """
+    def ask(self, method: str, params: Mapping[str, Any], reply: Reply) -> str:
+        """Send a request, which only versions before 2026-07-28 allow, and return its id."""
         question = f"server-{next(self._numbers)}"
-        self._questions[question] = answer
+        self._questions[question] = reply
         self.send(write({"jsonrpc": VERSION, "id": question, "method": method, "params": params}))
         return question
 
@@ -118,15 +116,10 @@ class Client:
 
     def receive(self, response: Mapping[str, Any]) -> None:
         """Pass a response to the request that waits for it; any other is ignored."""
-        question, error = response["id"], response.get("error")
-        answer = self._questions.pop(question, None) if isinstance(question, str) else None
-        if answer is None or not answer.set_running_or_notify_cancel():
-            return
-        if error is None:
-            answer.set_result(response.get("result"))
-        else:
-            message = error.get("message") if isinstance(error, Mapping) else None
-            answer.set_exception(RpcError(str(message or "The client answered with an error")))
+        question = response["id"]
+        reply = self._questions.pop(question, None) if isinstance(question, str) else None
+        if reply is not None:
+            reply.put(response)
 
 
 class Exchange:
@@ -144,7 +137,7 @@ class Exchange:
         self._lock = threading.Lock()
         self._is_open = True
         self._ending = threading.Event()
-        self._pending: Future[Any] | None = None
+        self._reply = Reply()
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Send a notification about this request, unless it has been answered."""
@@ -158,19 +151,24 @@ class Exchange:
         :raises NotAnswered: if this request was cancelled, the client has disconnected, or ``timeout`` is over.
         :raises RpcError: if the client responds with an error.
         """
-        self._pending = answer = Future[Any]()
+        self._reply = reply = Reply()  # a new one, because the last question may still be answered
         if self._ending.is_set():
             raise NotAnswered()
-        question = self._client.ask(method, params, answer)
+        question = self._client.ask(method, params, reply)
         try:
-            return answer.result(timeout)
-        except futures.CancelledError as error:
-            raise NotAnswered() from error
-        except futures.TimeoutError as error:
+            response = reply.get(timeout=timeout)
+        except Empty:
+            response = None
             self._client.notify(CANCELLED, {"requestId": question, "reason": "it took too long"})
-            raise NotAnswered() from error
         finally:
             self._client.forget(question)
+        if response is None:
+            raise NotAnswered()
+        error = response.get("error")
+        if error is not None:
+            text = error.get("message") if isinstance(error, Mapping) else None
+            raise RpcError(str(text or "The client answered with an error"))
+        return response.get("result")
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until the client cancels the request or disconnects; return whether it did."""
@@ -191,8 +189,7 @@ class Exchange:
     def end(self) -> None:
         """Wake up what waits for the client. The request may still be answered."""
         self._ending.set()
-        if self._pending is not None:
-            self._pending.cancel()
+        self._reply.put(None)
 
 
 class Loop:
