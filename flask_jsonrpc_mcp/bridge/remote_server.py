@@ -41,7 +41,7 @@ class Bridge:
         self._identity = {"name": urlsplit(options.url).netloc, "version": __version__}
         self._client: Client | None = None
         self._lock = threading.Lock()
-        self._subscriptions: list[Exchange] = []
+        self._subscriptions: dict[Exchange, Mapping[str, bool]] = {}
 
     def connect(self, client: Client) -> None:
         self._client = client
@@ -124,18 +124,19 @@ class Bridge:
             if len(self._subscriptions) >= MAX_SUBSCRIPTIONS:
                 raise Overloaded()
             exchange.notify("notifications/subscriptions/acknowledged", {"_meta": meta, "notifications": agreed})
-            self._subscriptions.append(exchange)
+            self._subscriptions[exchange] = agreed
         exchange.wait()
         with self._lock:
-            self._subscriptions.remove(exchange)
+            del self._subscriptions[exchange]
         return {"_meta": meta}
 
     def _announce_change(self) -> None:
         if self._client is not None and self._client.is_initialized:
             self._client.notify(TOOLS_CHANGED)
         with self._lock:
-            for exchange in self._subscriptions:
-                exchange.notify(TOOLS_CHANGED, {"_meta": {protocol.SUBSCRIPTION_ID: exchange.message.id}})
+            for exchange, agreed in self._subscriptions.items():
+                if agreed:
+                    exchange.notify(TOOLS_CHANGED, {"_meta": {protocol.SUBSCRIPTION_ID: exchange.message.id}})
 
     def _cache_hints(self) -> dict[str, Any]:
         """Build ``ttlMs`` and ``cacheScope``: private, because the list depends on the bridge's credentials."""

@@ -248,6 +248,16 @@ def test_a_subscription_to_nothing_is_acknowledged_and_ends_with_the_client(brid
     assert (end["id"], end["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"]) == ("s", "s")
 
 
+def test_a_subscription_to_nothing_is_not_told_of_changes(connect: Connect, drupal: DrupalSite) -> None:
+    bridge = connect(lifetime=0.05)
+    assert len(listed(bridge)) == 5
+    bridge.ask(modern("subscriptions/listen", "nothing", notifications={}))
+    bridge.ask(modern("subscriptions/listen", "changes", notifications={"toolsListChanged": True}))
+    del drupal.tools["node.crash"]
+    changed = bridge.receive()
+    assert changed["params"]["_meta"] == {"io.modelcontextprotocol/subscriptionId": "changes"}
+
+
 def test_there_are_not_more_subscriptions_than_threads(bridge: Bridged) -> None:
     for number in range(8):
         bridge.ask(modern("subscriptions/listen", f"s{number}", notifications={}))
