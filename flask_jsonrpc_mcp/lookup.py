@@ -5,6 +5,7 @@ Only the command line and the test kit say this much. Over HTTP, hidden and miss
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from difflib import get_close_matches
 
 from flask import Flask
@@ -48,12 +49,16 @@ def why_not_found(
     finder = registry.finders[kind]
     method = next(iter(finder.candidates(name)), None)
     if method is None:
-        names = [method.name for method in finder]
-        close = " or ".join(get_close_matches(name, names, n=2))
-        hint = f"did you mean {close}?" if close else f"there are {', '.join(names[:10]) or 'none'}"
-        return f"There is no {kind} {name!r}; {hint}"
+        return f"There is no {kind} {name!r}; {did_you_mean(name, [method.name for method in finder])}"
     if listed_only and not method.listed:
         return f"{name!r} is not a tool, so only JSON-RPC and the command line can call it; @rpc.tool makes it one"
     missing = ", ".join(map(repr, sorted(method.access - caller.permissions)))
     who = "an anonymous caller" if caller.anonymous else repr(caller.name)
     return f"{name!r} needs permissions that {who} does not have: {missing}"
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Return a hint for a name that does not exist: similar ones, or else which there are."""
+    known = list(names)
+    close = " or ".join(get_close_matches(name, known, n=2))
+    return f"did you mean {close}?" if close else f"there are {', '.join(known[:10]) or 'none'}"

@@ -7,9 +7,10 @@ validator reports it with its path, together with everything else that is wrong.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -17,11 +18,23 @@ from ..errors import ParseError, one_line
 from ..schema.walk import TYPES, resolve, type_name, types_of
 from ..strict_json import read
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 BOOLEANS = {"true": True, "yes": True, "false": False, "no": False}
 NUMBERS = frozenset({"integer", "number"})
 JSON_ONLY = frozenset({"array", "object", "null"})
 
 _MAX_DEPTH = 10
+
+_pairs_argument = click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
+_json_option = click.option(
+    "--json", "whole", metavar="JSON", help="All arguments as a JSON object; @FILE reads a file, - reads stdin."
+)
+
+
+def arguments_of_call(command: F) -> F:
+    """Add ``KEY=VALUE...`` and ``--json``, the arguments of `read_arguments`."""
+    return _pairs_argument(_json_option(command))
 
 
 def read_arguments(pairs: Iterable[str], whole: str | None, schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -38,6 +51,16 @@ def read_arguments(pairs: Iterable[str], whole: str | None, schema: Mapping[str,
             raise click.UsageError(f"{pair!r} is not an argument; write key=value, or all of them as --json '{{...}}'")
         _set(arguments, key, text, schema)
     return arguments
+
+
+def likely_name(path: str, root: Mapping[str, Any]) -> str | None:
+    """Return the argument that was probably meant, if the last part of a JSON Pointer is none that the schema has."""
+    schema: Any = root
+    *outer, name = path.split("/")[1:] or [""]
+    for part in outer:
+        schema = _member(schema, part, root)
+    names = [known for alternative in _alternatives(schema, root) for known in alternative.get("properties", ())]
+    return None if name in names else next(iter(get_close_matches(name, names, n=1)), None)
 
 
 def _read_whole(option: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -12,6 +12,7 @@ from flask import Flask, current_app, g, request
 from flask.cli import ScriptInfo
 
 from ..auth import LOCAL, Caller
+from ..call import METHOD, PROMPT, RESOURCE
 from ..errors import MethodNotFound
 from ..http.routes import preprocess_request
 from ..lookup import find_registry, registries_of, why_not_found
@@ -23,11 +24,28 @@ F = TypeVar("F", bound=Callable[..., Any])
 DEVELOPER = "developer"
 
 
-def complete_name(context: click.Context, parameter: click.Parameter, word: str) -> list[str]:
-    """Complete the name of a method in a shell."""
+Completion = Callable[[click.Context, click.Parameter, str], list[str]]
+
+
+def completion_of(*kinds: str) -> Completion:
+    """Return a function that completes the names of methods, prompts or resources in a shell."""
+
+    def complete(context: click.Context, parameter: click.Parameter, word: str) -> list[str]:
+        return [method.name for method in _methods(context, kinds) if method.name.startswith(word)]
+
+    return complete
+
+
+def complete_argument(context: click.Context, parameter: click.Parameter, word: str) -> list[str]:
+    """Complete the name of an argument of the prompt or resource that was named before it."""
+    completed = (each for each in _methods(context, (PROMPT, RESOURCE)) if each.name == context.params.get("ref"))
+    return [name for method in completed for name in method.params.schema["properties"] if name.startswith(word)]
+
+
+def _methods(context: click.Context, kinds: Iterable[str]) -> list[Method]:
     chosen = context.params.get("blueprint")
     registries = [registry for name, registry in _registries(context).items() if chosen in (None, name)]
-    return [method.name for registry in registries for method in registry.methods if method.name.startswith(word)]
+    return [method for registry in registries for kind in kinds for method in registry.finders[kind]]
 
 
 def _complete_blueprint(context: click.Context, parameter: click.Parameter, word: str) -> list[str]:
@@ -97,16 +115,16 @@ def mcp_path(app: Flask, blueprint: str) -> str | None:
     return None if rule.arguments else rule.rule
 
 
-def find_method(registry: Registry, caller: Caller, name: str) -> Method:
-    """Find a method, tool or not, by its name or by its alias without dots.
+def find_method(registry: Registry, caller: Caller, name: str, kind: str = METHOD) -> Method:
+    """Find a prompt by its name, a resource by a URI, or a method, tool or not, by its name or alias without dots.
 
     :raises click.UsageError: if it does not exist, or the caller lacks a permission.
     """
-    name = registry.methods.name_behind(name)
+    name = registry.methods.name_behind(name) if kind == METHOD else name
     try:
-        return registry.methods.find(name, caller, listed_only=False)
+        return registry.finders[kind].find(name, caller, listed_only=False)
     except MethodNotFound as error:
-        raise click.UsageError(why_not_found(name, caller, registry, listed_only=False)) from error
+        raise click.UsageError(why_not_found(name, caller, registry, kind, listed_only=False)) from error
 
 
 def _make_caller(registry: Registry, user: str | None, as_permissions: str | None, *, anyone: bool) -> Caller:

@@ -1,9 +1,9 @@
-"""The commands ``flask mcp list``, ``describe``, ``call``, ``stdio``, ``doctor`` and ``config``."""
+"""The commands of ``flask mcp``, except ``config``."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -15,30 +15,29 @@ from flask.cli import ScriptInfo, with_appcontext
 from ..app_server import AppServer
 from ..ask import Answers
 from ..auth import Caller
-from ..call import Call, Result
+from ..call import METHOD, PROMPT, RESOURCE, Call, Result
 from ..config import PREFIX
 from ..doctor import CHECKS, INFO, examine
-from ..errors import InternalError, InvalidParams, MissingCapability, RpcError
+from ..errors import InternalError, MethodNotFound, MissingCapability, RpcError, UnknownName, UnknownResource
 from ..invoke import invoke
-from ..lookup import registries_of
+from ..lookup import did_you_mean, registries_of, why_not_found
 from ..mcp.elicitation import run_asking
+from ..mcp.methods import complete
+from ..mcp.protocol import RequestContext
 from ..registry import Registry
 from ..stdio import claim_standard_streams, serve
 from . import output
-from .arguments import read_arguments
-from .callers import caller_options, complete_name, find_method, session
+from .arguments import arguments_of_call, read_arguments
+from .callers import caller_options, complete_argument, completion_of, find_method, session
 from .client_config import print_config
 
 FACE = "cli"
-
-FAILED, WRONG_USAGE = 1, 2
-"""Exit codes; click's own for wrong options is 2 as well."""
 
 
 @click.group("mcp")
 @click.pass_context
 def mcp(context: click.Context) -> None:
-    """List, describe, call, check and serve the tools of the app."""
+    """List, try, check and serve the tools, prompts and resources of the app."""
     if os.environ.get("NO_COLOR"):
         context.color = False
 
@@ -49,14 +48,21 @@ def mcp(context: click.Context) -> None:
 @output.json_option
 @with_appcontext
 def list_methods(show_all: bool, json_output: bool | None, **options: Any) -> None:
-    """List the tools; with --user those that this user may call."""
+    """List the tools, prompts and resources.
+
+    With --user, list those that this user may use.
+    """
     with session(**options) as (registry, caller):
         methods = registry.methods.callable_by(caller)
-        listed = [method for method in methods if show_all or method.tool is not None]
+        resources = registry.resources
+        collections = (registry.prompts, resources.fixed, resources.templates)
+        others = [found for collection in collections for found in collection.callable_by(caller)]
+        tools = [method for method in methods if show_all or method.tool is not None]
+        listed = [output.describe(found) for found in (*tools, *others)]
     if output.wants_json(json_output):
-        output.echo_json([output.descriptor(method) for method in listed])
+        output.echo_json(listed)
     elif listed:
-        output.echo_methods(listed)
+        output.echo_list(listed)
     elif methods:
         click.echo("There are no tools; register functions with @rpc.tool, or list all methods with --all")
     elif options["user"] is not None or options["as_permissions"] is not None:
@@ -66,37 +72,35 @@ def list_methods(show_all: bool, json_output: bool | None, **options: Any) -> No
 
 
 @mcp.command("describe")
-@click.argument("name", shell_complete=complete_name)
+@click.argument("name", shell_complete=completion_of(METHOD))
 @caller_options
 @output.json_option
 @with_appcontext
 def describe_method(name: str, json_output: bool | None, **options: Any) -> None:
     """Show the arguments, result and permissions of a tool or method."""
     with session(**options) as (registry, caller):
-        method = find_method(registry, caller, name)
+        described = output.describe(find_method(registry, caller, name))
     if output.wants_json(json_output):
-        output.echo_json(output.descriptor(method))
+        output.echo_json(described)
     else:
-        output.echo_method(method)
+        output.echo_method(described)
+
+
+_no_input_option = click.option(
+    "--no-input",
+    is_flag=True,
+    help="Ask nothing: confirmations count as given, and what needs another answer fails.",
+)
 
 
 @mcp.command("call")
-@click.argument("name", shell_complete=complete_name)
-@click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
-@click.option(
-    "--json", "whole", metavar="JSON", help="All arguments as a JSON object; @FILE reads a file, - reads stdin."
-)
-@click.option(
-    "--no-input",
-    is_flag=True,
-    help="Ask nothing: confirmations count as given, and a tool that needs another answer fails.",
-)
+@click.argument("name", shell_complete=completion_of(METHOD))
+@arguments_of_call
+@_no_input_option
 @caller_options
 @output.json_option
 @with_appcontext
-def call_method(
-    name: str, pairs: tuple[str, ...], whole: str | None, no_input: bool, json_output: bool | None, **options: Any
-) -> None:
+def call_method(name: str, pairs: tuple[str, ...], whole: str | None, **options: Any) -> None:
     """Call a tool or method.
 
     It runs in this process, in a request context of the app; no server is needed.
@@ -111,21 +115,101 @@ def call_method(
     The tool's progress and questions appear on stderr. The exit code is 1 if the tool failed, and 2 if the command or
     the arguments are wrong.
     """
+    _run(METHOD, name, lambda schema: read_arguments(pairs, whole, schema), output.echo_result, **options)
+
+
+@mcp.command("prompt")
+@click.argument("name", shell_complete=completion_of(PROMPT))
+@arguments_of_call
+@_no_input_option
+@caller_options
+@output.json_option
+@with_appcontext
+def get_prompt(name: str, pairs: tuple[str, ...], whole: str | None, **options: Any) -> None:
+    """Show the messages of a prompt.
+
+    Arguments are given as to flask mcp call:
+
+    \b
+      flask mcp prompt articles.review id=3
+    """
+    _run(PROMPT, name, lambda schema: read_arguments(pairs, whole, schema), output.echo_messages, **options)
+
+
+@mcp.command("read")
+@click.argument("uri", shell_complete=completion_of(RESOURCE))
+@_no_input_option
+@caller_options
+@output.json_option
+@with_appcontext
+def read_resource(uri: str, **options: Any) -> None:
+    """Show the contents of a resource.
+
+    \b
+      flask mcp read articles://3
+    """
+    _run(RESOURCE, uri, lambda schema: {}, output.echo_contents, **options)
+
+
+@mcp.command("complete")
+@click.argument("ref", shell_complete=completion_of(PROMPT, RESOURCE))
+@click.argument("argument", shell_complete=complete_argument)
+@click.argument("value", default="")
+@caller_options
+@output.json_option
+@with_appcontext
+def complete_argument_of(ref: str, argument: str, value: str, json_output: bool | None, **options: Any) -> None:
+    """Suggest values for an argument of a prompt or of a resource.
+
+    REF is the name of a prompt or the URI template of a resource, VALUE what was typed so far:
+
+    \b
+      flask mcp complete articles.review id 1
+      flask mcp complete 'articles://{id}' id
+    """
     with session(**options) as (registry, caller):
-        method = find_method(registry, caller, name)
-        arguments, progress = read_arguments(pairs, whole, method.params.schema), output.Progress()
+        kind = RESOURCE if ":" in ref else PROMPT
+        # A template would also match as a URI, and then perhaps another template first.
+        completed = registry.resources.templates.get(ref) or find_method(registry, caller, ref, kind)
+        if argument not in completed.params.schema["properties"]:
+            hint = did_you_mean(argument, completed.params.schema["properties"])
+            raise click.UsageError(f"{completed.name} has no argument {argument!r}; {hint}")
+        reference = {"type": f"ref/{kind}", "name": completed.name, "uri": completed.name}
+        params = {"ref": reference, "argument": {"name": argument, "value": value}}
+        context = RequestContext.new(current_app, registry, caller)
+        outcome: Result | RpcError
+        try:
+            outcome = Result(complete(context, params)["completion"]["values"])
+        except UnknownName as error:
+            raise click.UsageError(why_not_found(ref, caller, registry, kind)) from error
+        except RpcError as error:
+            outcome = error
+    output.end(outcome, ref, output.echo_suggestions, json_output, _hints(outcome, caller))
+
+
+def _run(
+    kind: str,
+    name: str,
+    read: Callable[[Mapping[str, Any]], dict[str, Any]],
+    echo: Callable[[Result], None],
+    *,
+    no_input: bool,
+    json_output: bool | None,
+    **options: Any,
+) -> None:
+    """Run a method, prompt or resource, and print the outcome.
+
+    :param read: Reads the arguments, given their schema.
+    """
+    with session(**options) as (registry, caller):
+        method = find_method(registry, caller, name, kind)
+        name = name if kind == RESOURCE else method.name
+        arguments, progress = read(method.params.schema), output.Progress()
         able = output.capabilities(asking=output.can_ask() and not no_input)
-        call = Call(method.name, arguments, caller, FACE, capabilities=able, reporter=progress, listed_only=False)
+        call = Call(name, arguments, caller, FACE, kind, capabilities=able, reporter=progress, listed_only=False)
         outcome = _call(call, registry, progress)
     # The request context is gone, as it is for an HTTP client when the response arrives.
-    if isinstance(outcome, RpcError):
-        # People read stderr, so JSON only if asked for.
-        output.echo_failure(outcome, method.name, _hints(outcome, caller), as_json=bool(json_output))
-        raise click.exceptions.Exit(WRONG_USAGE if isinstance(outcome, InvalidParams) else FAILED)
-    if output.wants_json(json_output):
-        output.echo_json(outcome.plain)
-    else:
-        output.echo_result(outcome)
+    output.end(outcome, name, echo, json_output, _hints(outcome, caller), method.params.schema)
 
 
 def _call(call: Call, registry: Registry, progress: output.Progress) -> Result | RpcError:
@@ -137,6 +221,8 @@ def _call(call: Call, registry: Registry, progress: output.Progress) -> Result |
 
     try:
         return run_asking(run, output.ask)
+    except MethodNotFound:  # from a resource that returned None
+        return UnknownResource(call.name, sign_in=False)
     except RpcError as error:
         if isinstance(error.__context__, KeyboardInterrupt):
             call.cancellation.request()
@@ -144,7 +230,7 @@ def _call(call: Call, registry: Registry, progress: output.Progress) -> Result |
         return error
 
 
-def _hints(error: RpcError, caller: Caller) -> Iterator[str]:
+def _hints(error: Result | RpcError, caller: Caller) -> Iterator[str]:
     if isinstance(error, InternalError) and caller.user is None:
         yield "It ran without a user; if it needs one, pass --user NAME"
     could_ask = output.capabilities(asking=True)
@@ -214,7 +300,7 @@ def run_doctor(ignore: tuple[str, ...], show_all: bool, json_output: bool | None
         tools = sum(method.listed for registry in registries.values() for method in registry.methods)
         output.echo_findings(findings, tools, ignored, name_blueprints=len(registries) > 1)
     if any(finding.severity != INFO for finding in findings):
-        raise click.exceptions.Exit(FAILED)
+        raise click.exceptions.Exit(output.FAILED)
 
 
 mcp.add_command(print_config)

@@ -10,7 +10,7 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,13 @@ from ..call import Result
 from ..doctor import ERROR, INFO, WARNING, Finding, by_problem
 from ..errors import InternalError, InvalidParams, RpcError
 from ..method import Method
+from ..strict_json import to_plain
+from .arguments import likely_name
 
+FAILED, WRONG_USAGE = 1, 2
+"""Exit codes; click's own for wrong options is 2 as well."""
+
+HEADINGS = {"tool": "Tools", "method": "Other methods", "prompt": "Prompts", "resource": "Resources"}
 MAX_CHOICES = 8
 SHOWN = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "default")
 """The rules of an argument that are worth a place next to its description."""
@@ -59,66 +65,68 @@ def terminal_width() -> int:
     return max(20, shutil.get_terminal_size().columns)
 
 
-# Methods.
+# Methods, prompts and resources.
 
 
-def descriptor(method: Method) -> dict[str, Any]:
-    """Describe a method for programs: as MCP does, and whether it is a tool, and which permissions it needs."""
-    return {**method.descriptor, "tool": method.tool is not None, "access": sorted(method.access)}
+def describe(method: Method) -> dict[str, Any]:
+    """Describe a method, prompt or resource for programs: as MCP does, with its kind and the permissions it needs."""
+    is_tool = method.tool is not None
+    own = {"kind": "tool" if is_tool else method.kind, "tool": is_tool, "access": sorted(method.access)}
+    return {**to_plain(method.descriptor), **own}
 
 
-def echo_methods(methods: Iterable[Method]) -> None:
-    """Print the name and a summary of each method, tools first."""
-    rows: dict[str, list[tuple[str, str]]] = {"Tools": [], "Other methods": []}
-    for method in methods:
-        summary = " ".join(method.description.partition("\n\n")[0].split())
-        notes = [*_hints(method), *_needs(method)]
-        color = "green" if method.read_only else "red" if "destructive" in notes else "yellow"
+def echo_list(items: Iterable[Mapping[str, Any]]) -> None:
+    """Print the name and a summary of what `describe` has described, a section for each kind."""
+    rows: dict[str, list[tuple[str, str]]] = {kind: [] for kind in HEADINGS}
+    for item in items:
+        summary = " ".join(item["description"].partition("\n\n")[0].split())
+        notes = [*_hints(item), *_needs(item)]
+        color = "green" if "read-only" in notes else "red" if "destructive" in notes else "yellow"
         note = click.style(_in_brackets(notes).replace("-", _HYPHEN), fg=color) if notes else ""
-        row = (_styled_name(method), f"{summary}  {note}".rstrip())
-        rows["Other methods" if method.tool is None else "Tools"].append(row)
+        rows[item["kind"]].append((_styled_name(item), f"{summary}  {note}".rstrip()))
     formatter = click.HelpFormatter(width=terminal_width())
-    for heading in filter(rows.get, rows):
-        with formatter.section(heading):
-            formatter.write_dl(rows[heading], col_max=formatter.width // 3)
+    for kind in filter(rows.get, rows):
+        with formatter.section(HEADINGS[kind]):
+            formatter.write_dl(rows[kind], col_max=formatter.width // 3)
     click.echo(formatter.getvalue().replace(_HYPHEN, "-"), nl=False)
 
 
-def echo_method(method: Method) -> None:
-    """Print everything about a method."""
-    properties = method.params.schema["properties"]
-    required = [name for name in properties if name in method.params.schema.get("required", ())]
+def echo_method(method: Mapping[str, Any]) -> None:
+    """Print everything about a method that `describe` has described."""
+    schema = method["inputSchema"]
+    required = [name for name in schema["properties"] if name in schema.get("required", ())]
     formatter = click.HelpFormatter(width=terminal_width())
-    title = None if method.tool is None else method.tool.title
-    formatter.write("  ".join(filter(None, [_styled_name(method), title])) + "\n\n")
-    formatter.write_text(method.description)
-    if properties:
+    formatter.write("  ".join(filter(None, [_styled_name(method), method.get("title")])) + "\n\n")
+    formatter.write_text(method["description"])
+    if schema["properties"]:
         with formatter.section("Arguments"):
-            rows = [_argument_row(name, schema, name in required) for name, schema in properties.items()]
+            rows = [_argument_row(name, rules, name in required) for name, rules in schema["properties"].items()]
             formatter.write_dl(rows, col_max=formatter.width // 2)
     facts = {
-        "Kind": ", ".join(["method, not a tool" if method.tool is None else "tool", *_hints(method)]),
+        "Kind": ", ".join(["tool" if method["tool"] else "method, not a tool", *_hints(method)]),
         "Access": "".join(_needs(method)) or "everyone",
-        "Returns": "" if method.output is None else _type_in_words(method.output.schema, members=True),
-        "Example": " ".join(["flask mcp call", shlex.quote(method.name), *(f"{name}=..." for name in required)]),
+        "Returns": _type_in_words(method["outputSchema"], members=True) if "outputSchema" in method else "",
+        "Example": " ".join(["flask mcp call", shlex.quote(method["name"]), *(f"{name}=..." for name in required)]),
     }
     formatter.write_paragraph()
     formatter.write_dl([(f"{name}:", fact) for name, fact in facts.items() if fact])
     click.echo(formatter.getvalue(), nl=False)
 
 
-def _styled_name(method: Method) -> str:
-    return click.style(method.name, fg="cyan", bold=True)
+def _styled_name(item: Mapping[str, Any]) -> str:
+    name = item.get("uri") or item.get("uriTemplate") or item["name"]
+    return click.style(name, fg="cyan", bold=True)
 
 
-def _hints(method: Method) -> list[str]:
-    if method.read_only:
+def _hints(item: Mapping[str, Any]) -> list[str]:
+    annotations = item.get("annotations", {})
+    if annotations.get("readOnlyHint") is True:
         return ["read-only"]
-    return ["destructive"] if method.tool is not None and method.tool.annotations.get("destructiveHint") else []
+    return ["destructive"] if annotations.get("destructiveHint") else []
 
 
-def _needs(method: Method) -> list[str]:
-    return [f"needs {', '.join(sorted(method.access))}"] if method.access else []
+def _needs(item: Mapping[str, Any]) -> list[str]:
+    return [f"needs {', '.join(item['access'])}"] if item["access"] else []
 
 
 def _argument_row(name: str, schema: Any, required: bool) -> tuple[str, str]:
@@ -162,19 +170,68 @@ def _in_json(value: Any) -> str:
 # Calls.
 
 
+def end(
+    outcome: Result | RpcError,
+    name: str,
+    echo: Callable[[Result], None],
+    json_output: bool | None,
+    hints: Iterable[str] = (),
+    schema: Mapping[str, Any] | None = None,
+) -> None:
+    """Print the outcome of a call, and exit with 1 or 2 if it failed.
+
+    :param echo: Prints a result as text.
+    :param schema: Of the arguments, to suggest names for those that it does not have.
+    """
+    if isinstance(outcome, RpcError):
+        # People read stderr, so JSON only if asked for.
+        _echo_failure(outcome, name, hints, schema or {}, as_json=bool(json_output))
+        raise click.exceptions.Exit(WRONG_USAGE if isinstance(outcome, InvalidParams) else FAILED)
+    if wants_json(json_output):
+        echo_json(outcome.plain)
+    else:
+        echo(outcome)
+
+
 def echo_result(result: Result) -> None:
     """Print a result: texts as they are, values as JSON, and of other content its kind."""
     for block in result.content or ():
-        inner = block.get("resource", block)
-        facts = ", ".join(str(inner[key]) for key in ("name", "uri", "mimeType") if key in inner)
-        click.echo(printable(block["text"] if block["type"] == "text" else f"[{block['type']}: {facts}]"))
+        _echo_block(block)
     if isinstance(result.value, str):
         click.echo(printable(result.value))
     elif result.value is not None or result.content is None:
         echo_json(result.value)
 
 
-def echo_failure(error: RpcError, name: str, hints: Iterable[str], *, as_json: bool) -> None:
+def echo_messages(result: Result) -> None:
+    """Print the messages of a prompt, each below its role."""
+    for message in result.value["messages"]:
+        click.secho(f"{message['role']}:", fg="cyan", bold=True)
+        _echo_block(message["content"])
+
+
+def echo_contents(result: Result) -> None:
+    """Print the contents of a resource: texts as they are, of others the URI and the MIME type."""
+    for contents in result.value:
+        text = contents.get("text")
+        _echo_block({"type": "resource", "resource": contents} if text is None else {"type": "text", "text": text})
+
+
+def echo_suggestions(result: Result) -> None:
+    """Print suggested values, one on each line."""
+    for value in result.value:
+        click.echo(printable(value))
+
+
+def _echo_block(block: Mapping[str, Any]) -> None:
+    inner = block.get("resource", block)
+    facts = ", ".join(str(inner[key]) for key in ("name", "uri", "mimeType") if key in inner)
+    click.echo(printable(block["text"] if block["type"] == "text" else f"[{block['type']}: {facts}]"))
+
+
+def _echo_failure(
+    error: RpcError, name: str, hints: Iterable[str], schema: Mapping[str, Any], *, as_json: bool
+) -> None:
     """Print why a call failed, and hints; or as JSON what the REST endpoint would return."""
     if as_json:
         problems = error.data if isinstance(error, InvalidParams) else {}
@@ -183,8 +240,9 @@ def echo_failure(error: RpcError, name: str, hints: Iterable[str], *, as_json: b
     if isinstance(error, InvalidParams):
         click.secho(f"The arguments of {name} are not valid:", fg="red", err=True)
         for problem in error.problems:
-            path, message = printable(problem.path or "/"), printable(problem.message)
-            click.echo(f"  {click.style(path, bold=True)}  {message}", err=True)
+            likely = likely_name(problem.path, schema)
+            message = f"{problem.message}; did you mean {likely}?" if likely else problem.message
+            click.echo(f"  {click.style(printable(problem.path or '/'), bold=True)}  {printable(message)}", err=True)
     else:
         text = f"see the log for id {error.error_id}" if isinstance(error, InternalError) else printable(error.message)
         click.echo(f"{click.style(f'{name} failed:', fg='red')} {text}", err=True)

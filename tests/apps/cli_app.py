@@ -9,7 +9,16 @@ from typing import Annotated, Any, Literal
 from flask import Flask, g, request
 from flask_httpauth import HTTPBasicAuth
 
-from flask_jsonrpc_mcp import ImageContent, McpBlueprint, RpcError, TextContent, ToolResult, current_call, mcp_tool
+from flask_jsonrpc_mcp import (
+    ImageContent,
+    McpBlueprint,
+    PromptMessage,
+    RpcError,
+    TextContent,
+    ToolResult,
+    current_call,
+    mcp_tool,
+)
 from tests.conftest import PERMISSIONS, make_auth
 
 
@@ -129,6 +138,28 @@ def make_blueprint(auth: HTTPBasicAuth | None = None) -> McpBlueprint:
     def think() -> str:
         """Ask the model of the caller."""
         return current_call.sample("Why?").text
+
+    @rpc.prompt("welcome")
+    def welcome(guest: str, nights: int = 1, tone: Literal["warm", "cool"] = "warm") -> list[PromptMessage]:
+        """Welcome a guest."""
+        return [
+            PromptMessage(f"Write a {tone} welcome for {guest}, who stays {nights + 0} nights."),
+            PromptMessage(ImageContent(b"png"), role="assistant"),
+        ]
+
+    @rpc.completer("welcome", "guest")
+    def complete_guest(value: str) -> list[str]:
+        return [name for name in ("Ada", "Alan\x1b", "Grace") if name.startswith(value)]
+
+    @rpc.resource("stays://all", name="all")
+    def all_stays() -> str:
+        """All stays."""
+        return "Rome\x1b\nOslo"
+
+    @rpc.resource("stays://{id}/photo", name="photo", mime_type="image/png", access=["write"])
+    def photo(id: int) -> bytes | None:
+        """The photo of a stay."""
+        return b"png" if id == 7 else None
 
     return rpc
 

@@ -1,4 +1,4 @@
-"""``flask mcp list``, ``describe`` and ``call``: in process for what they say, and once each as a real command."""
+"""The commands that list and use tools, prompts and resources: in process, and once each as a real command."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_every_command_is_a_command_of_flask() -> None:
 
 class TestList:
     def test_shows_the_tools_as_json_when_nobody_looks(self, app: Flask) -> None:
-        tools = answer(app, "list")
+        tools = [item for item in answer(app, "list") if item["tool"]]
         assert [tool["name"] for tool in tools] == TOOLS
         assert tools[1] == {
             "name": "stays.cancel",
@@ -119,12 +119,13 @@ class TestList:
             "inputSchema": tools[1]["inputSchema"],
             "outputSchema": {"type": "string"},
             "annotations": {"destructiveHint": True},
+            "kind": "tool",
             "tool": True,
             "access": ["write"],
         }
 
     def test_shows_methods_that_are_no_tools_when_asked(self, app: Flask) -> None:
-        [method] = [method for method in answer(app, "list", "--all") if not method["tool"]]
+        [method] = [item for item in answer(app, "list", "--all") if item["kind"] == "method"]
         assert method["name"] == "whoami"
 
     def test_shows_what_a_user_may_use(self, app: Flask) -> None:
@@ -144,7 +145,29 @@ class TestList:
             "  stays.find    Find places to stay.  [read-only]",
             "  stays.cancel  Cancel a stay.  [destructive; needs write]",
         ]
-        assert lines[-3:] == ["", "Other methods:", "  whoami  Tell who is calling."]
+        assert lines[-10:] == [
+            "",
+            "Other methods:",
+            "  whoami  Tell who is calling.",
+            "",
+            "Prompts:",
+            "  welcome  Welcome a guest.",
+            "",
+            "Resources:",
+            "  stays://all         All stays.",
+            "  stays://{id}/photo  The photo of a stay.  [needs write]",
+        ]
+
+    def test_shows_prompts_and_resources_to_programs_by_their_kind(self, app: Flask) -> None:
+        prompt, fixed, template = answer(app, "list")[len(TOOLS) :]
+        assert (prompt["kind"], prompt["arguments"][0]) == ("prompt", {"name": "guest", "required": True})
+        assert (fixed["kind"], fixed["uri"], fixed["access"]) == ("resource", "stays://all", [])
+        assert (template["kind"], template["uriTemplate"], template["access"]) == (
+            "resource",
+            "stays://{id}/photo",
+            ["write"],
+        )
+        assert answer(app, "list", "--user", "reader")[-1]["uri"] == "stays://all"
 
     @pytest.mark.parametrize("columns", [30, 72, 80])
     def test_fits_the_terminal(self, columns: int) -> None:
@@ -324,6 +347,13 @@ class TestCall:
             "  /when  is not expected here",
         ]
 
+    def test_says_which_argument_was_probably_meant(self, app: Flask) -> None:
+        said = run(app, "call", "stays.find", "plac=Rome", 'period={"begin": 1, "stat": "x"}', "perod.start=x").stderr
+        assert "  /plac  is not expected here; did you mean place?\n" in said
+        assert "  /perod  is not expected here; did you mean period?\n" in said
+        assert "  /period/stat  is not expected here; did you mean start?\n" in said
+        assert "  /period/begin  is not expected here\n" in said
+
     def test_a_failing_tool_is_exit_code_1_and_its_text(self, app: Flask) -> None:
         ran = run(app, "call", "stays.cancel", "id=7")
         assert (ran.exit_code, ran.stdout, ran.stderr) == (1, "", "stays.cancel failed: Stay 7 has begun\n")
@@ -416,6 +446,73 @@ class TestCall:
     def test_takes_a_name_without_dots_where_clients_do(self) -> None:
         app = create_app(JSONRPC_MCP_TOOL_NAME_STYLE="no-dots")
         assert answer(app, "call", "stays_find", "place=Rome")["place"] == "Rome"
+
+
+class TestPromptsAndResources:
+    def test_the_messages_of_a_prompt_are_shown(self, app: Flask) -> None:
+        shown = run(app, "prompt", "welcome", "guest=7", "nights=2", "--no-json-output").stdout
+        assert shown == "user:\nWrite a warm welcome for 7, who stays 2 nights.\nassistant:\n[image: image/png]\n"
+        value = answer(app, "prompt", "welcome", "--json", '{"guest": "Ada"}')
+        assert value["description"] == "Welcome a guest."
+        assert [message["role"] for message in value["messages"]] == ["user", "assistant"]
+
+    def test_wrong_arguments_of_a_prompt_are_listed(self, app: Flask) -> None:
+        ran = run(app, "prompt", "welcome", "gest=Ada", "nights=many")
+        assert (ran.exit_code, ran.stdout) == (2, "")
+        assert ran.stderr.splitlines() == [
+            "The arguments of welcome are not valid:",
+            "  /nights  must be of type integer, not string",
+            "  /guest  is required",
+            "  /gest  is not expected here; did you mean guest?",
+        ]
+
+    def test_a_resource_is_read_by_its_uri(self, app: Flask) -> None:
+        assert run(app, "read", "stays://all", "--no-json-output").stdout == "Rome\\u001b\nOslo\n"
+        shown = run(app, "read", "stays://7/photo", "--no-json-output").stdout
+        assert shown == "[resource: stays://7/photo, image/png]\n"
+        assert answer(app, "read", "stays://7/photo") == [
+            {"uri": "stays://7/photo", "mimeType": "image/png", "blob": "cG5n"}
+        ]
+
+    def test_a_uri_without_contents_has_failed(self, app: Flask) -> None:
+        ran = run(app, "read", "stays://8/photo")
+        assert (ran.exit_code, ran.stdout) == (1, "")
+        assert ran.stderr == "stays://8/photo failed: Unknown resource: stays://8/photo\n"
+        assert run(app, "read", "stays://x/photo").exit_code == 2
+
+    def test_values_are_suggested(self, app: Flask) -> None:
+        assert answer(app, "complete", "welcome", "guest", "A") == ["Ada", "Alan\x1b"]
+        assert run(app, "complete", "welcome", "guest", "A", "--no-json-output").stdout == "Ada\nAlan\\u001b\n"
+        assert answer(app, "complete", "welcome", "tone") == ["warm", "cool"]
+        assert answer(app, "complete", "stays://{id}/photo", "id") == []
+
+    def test_a_template_is_completed_although_another_one_matches_it(self) -> None:
+        rpc = McpBlueprint()
+        rpc.resource("files://{+path}", name="file")(lambda path: path)
+        rpc.resource("files://{user}/home", name="home")(lambda user: user)
+        rpc.completer("files://{user}/home", "user")(lambda value: ["ada"])
+        assert answer(make_app(rpc), "complete", "files://{user}/home", "user") == ["ada"]
+
+    @pytest.mark.parametrize(
+        ("command", "why"),
+        [
+            (["prompt", "welcom"], "There is no prompt 'welcom'; did you mean welcome?"),
+            (["read", "stays://al"], "There is no resource 'stays://al'; did you mean stays://all?"),
+            (["complete", "welcom", "guest"], "There is no prompt 'welcom'; did you mean welcome?"),
+            (["complete", "welcome", "gest"], "welcome has no argument 'gest'; did you mean guest?"),
+            (["complete", "stays://all", "id"], "stays://all has no argument 'id'; there are none"),
+            (
+                ["read", "stays://7/photo", "--user", "reader"],
+                "'stays://7/photo' needs permissions that 'reader' does not have: 'write'",
+            ),
+            (
+                ["complete", "stays://{id}/photo", "id", "--user", "reader"],
+                "'stays://{id}/photo' needs permissions that 'reader' does not have: 'write'",
+            ),
+        ],
+    )
+    def test_what_cannot_be_used_is_explained(self, app: Flask, command: list[str], why: str) -> None:
+        assert refusal(app, *command) == why
 
 
 class TestTalking:
@@ -556,6 +653,11 @@ class TestCompletion:
     def test_of_names(self) -> None:
         assert self.complete("flask --app tests.apps.cli_app mcp call stays.") == ["stays.find", "stays.cancel"]
         assert self.complete("flask mcp describe who", FLASK_APP="tests.apps.cli_app") == ["whoami"]
+
+    def test_of_prompts_resources_and_their_arguments(self) -> None:
+        assert self.complete("flask --app tests.apps.cli_app mcp prompt w") == ["welcome"]
+        assert self.complete("flask --app tests.apps.cli_app mcp read sta") == ["stays://all", "stays://{id}/photo"]
+        assert self.complete("flask --app tests.apps.cli_app mcp complete welcome n") == ["nights"]
 
     def test_of_blueprints_and_slugs(self) -> None:
         assert self.complete("flask --app tests.apps.cli_app mcp list --blueprint m") == ["mcp"]
