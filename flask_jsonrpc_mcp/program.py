@@ -4,19 +4,32 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable
-from contextlib import closing
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from threading import Event
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from .bridge.options import Options
+from .call import Result
+from .cli import output
+from .cli.arguments import arguments_of_call, read_arguments
 from .config import AS_DECLARED, NO_DOTS
+from .errors import RpcError, UnknownTool
+from .lookup import did_you_mean
 from .stdio import claim_standard_streams, serve
 from .version import __version__
+
+if TYPE_CHECKING:
+    from .bridge.remote_tools import ToolList
+    from .bridge.site import Site
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 LEVELS = ("debug", "info", "warning", "error")
+
+_never_cancelled = Event().wait
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
@@ -31,52 +44,140 @@ def _option(name: str, **attributes: Any) -> Callable[[F], F]:
     return click.option(name, envvar=variable, show_envvar=True, **attributes)
 
 
+_SITE_OPTIONS: list[Callable[[Any], Any]] = [
+    _option("--user", metavar="NAME", help="User name for HTTP Basic authentication."),
+    _option("--password", metavar="TEXT", help="Password. Prefer the variable: other users can see command lines."),
+    _option("--token", metavar="TEXT", help="Bearer token. Prefer the variable."),
+    _option("--scopes", metavar="NAMES", help="Scopes of the token, separated by spaces; checked before each call."),
+    _option(
+        "--method",
+        type=click.Choice(["GET", "POST"], case_sensitive=False),
+        default="GET",
+        help="How to call read-only tools. All others are called by POST.",
+    ),
+    _option(
+        "--endpoint",
+        metavar="PATH",
+        help="Path that calls tools: /jsonrpc, /mcp/tools/{name} or /mcp/tools/invoke."
+        "  [default: from the site's /.well-known/mcp.json, else /jsonrpc]",
+    ),
+    _option("--timeout", type=float, default=60, help="Seconds to wait for a response of the site."),
+    _option("--allow-http", is_flag=True, help="Allow http:// to other machines, without encryption."),
+]
+
+
+def _site_options(command: F) -> F:
+    """Add how to reach the site, the arguments of `_checked_options`."""
+    for option in reversed(_SITE_OPTIONS):
+        command = option(command)
+    return command
+
+
+def _checked_options(url: str, *, scopes: str | None, method: str, **others: Any) -> Options:
+    known_scopes = None if scopes is None else frozenset(scopes.split())
+    try:
+        return Options(url, method=method.upper(), scopes=known_scopes, **others)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+
+
+@contextmanager
+def _importing_httpx() -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name != "httpx":
+            raise
+        raise click.ClickException("this needs httpx: pip install 'flask-jsonrpc-mcp[bridge]'") from error
+
+
+@main.command("list")
+@click.argument("url")
+@_site_options
+@output.json_option
+def list_tools(url: str, json_output: bool | None, **options: Any) -> None:
+    """List the tools of the site at URL."""
+    _, known = _fetch_list(_checked_options(url, **options))
+    # The permissions of a site of this package are not in its list; Drupal has scopes.
+    tools = [
+        {**tool.descriptor, "kind": "tool", "tool": True, "access": sorted(tool.scopes or ())}
+        for tool in known.tools.values()
+    ]
+    if output.wants_json(json_output):
+        output.echo_json(tools)
+    elif tools:
+        output.echo_list(tools)
+    else:
+        click.echo("The site has no tools, or none for these credentials")
+
+
+@main.command("call")
+@click.argument("url")
+@click.argument("name")
+@arguments_of_call
+@_site_options
+@output.json_option
+def call_remote_tool(
+    url: str, name: str, pairs: tuple[str, ...], whole: str | None, json_output: bool | None, **options: Any
+) -> None:
+    """Call a tool of the site at URL.
+
+    Arguments are given as to flask mcp call:
+
+    \b
+      flask-jsonrpc-mcp call https://site.example articles.list limit=3
+
+    A tool that asks for a confirmation runs without it. The exit code is 1 if the tool failed, and 2 if the command or
+    the arguments are wrong.
+    """
+    site, known = _fetch_list(_checked_options(url, **options))
+    from .bridge.remote_tools import call_tool
+
+    try:
+        tool = known.find(name)
+    except UnknownTool as error:
+        raise click.UsageError(f"There is no tool {name!r}; {did_you_mean(name, known.tools)}") from error
+    schema = tool.descriptor["inputSchema"]
+    arguments = read_arguments(pairs, whole, schema)
+    outcome: Result | RpcError
+    try:
+        outcome = Result(call_tool(site, known.call_url, tool, arguments, _never_cancelled))
+    except RpcError as error:
+        outcome = error
+    output.end(outcome, tool.name, output.echo_result, json_output, schema=schema)
+
+
+def _fetch_list(options: Options) -> tuple[Site, ToolList]:
+    with _importing_httpx():
+        from .bridge.remote_tools import fetch_list
+        from .bridge.site import Site
+    site = Site(options, for_person=True)
+    try:
+        return site, fetch_list(site, _never_cancelled)
+    except RpcError as error:
+        raise click.ClickException(error.message) from error
+
+
 @main.command(short_help="Serve the tools of a remote site to an MCP client.")
 @click.argument("url", envvar="MCP_BRIDGE_URL")
-@_option("--user", metavar="NAME", help="User name for HTTP Basic authentication.")
-@_option("--password", metavar="TEXT", help="Password. Prefer the variable: other users can see command lines.")
-@_option("--token", metavar="TEXT", help="Bearer token. Prefer the variable.")
-@_option("--scopes", metavar="NAMES", help="Scopes of the token, separated by spaces; checked before each call.")
-@_option(
-    "--method",
-    type=click.Choice(["GET", "POST"], case_sensitive=False),
-    default="GET",
-    help="How to call read-only tools. All others are called by POST.",
-)
-@_option(
-    "--endpoint",
-    metavar="PATH",
-    help="Path that calls tools: /jsonrpc, /mcp/tools/{name} or /mcp/tools/invoke."
-    "  [default: from the site's /.well-known/mcp.json, else /jsonrpc]",
-)
+@_site_options
 @_option(
     "--tool-name-style",
     type=click.Choice([AS_DECLARED, NO_DOTS]),
     default=AS_DECLARED,
     help="Style of tool names; no-dots for clients that refuse dots.",
 )
-@_option("--timeout", type=float, default=60, help="Seconds to wait for a response of the site.")
 @_option("--lifetime", type=float, default=300, help="Seconds between two checks for changed tools.")
-@_option("--allow-http", is_flag=True, help="Allow http:// to other machines, without encryption.")
 @_option("--log-level", type=click.Choice(LEVELS), default="info", help="Lowest level to log on standard error.")
-def bridge(url: str, scopes: str | None, method: str, log_level: str, **options: Any) -> None:
+def bridge(url: str, log_level: str, **options: Any) -> None:
     """Serve the tools of the site at URL to an MCP client on standard input and output.
 
     The site is a Flask app with flask_jsonrpc_mcp or a Drupal site with jsonrpc_mcp. An MCP client starts this program
     itself; URL can also be set as MCP_BRIDGE_URL.
     """
-    try:
-        from .bridge.options import Options  # httpx is an extra
+    with _importing_httpx():
         from .bridge.remote_server import Bridge
-    except ModuleNotFoundError as error:
-        if error.name != "httpx":
-            raise
-        raise click.ClickException("the bridge needs httpx: pip install 'flask-jsonrpc-mcp[bridge]'") from error
-    try:
-        known_scopes = None if scopes is None else frozenset(scopes.split())
-        checked = Options(url, method=method.upper(), scopes=known_scopes, **options)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
+    checked = _checked_options(url, **options)
     streams = claim_standard_streams()
     # Only this package's logger: those of HTTP libraries log whole URLs, which contain arguments.
     package_logger = logging.getLogger(__package__)

@@ -98,16 +98,20 @@ class SiteResponse:
 
 
 class Site:
-    """An HTTP client for one origin. It follows no redirects; any thread may use it."""
+    """An HTTP client for one origin. It follows no redirects; any thread may use it.
 
-    def __init__(self, options: Options) -> None:
+    :param for_person: A person calls the tools, and not a model by way of the bridge.
+    """
+
+    def __init__(self, options: Options, *, for_person: bool = False) -> None:
         self.options = options
         headers = {
             "Accept": "application/json",
             "Accept-Encoding": "gzip",
             "User-Agent": f"flask-jsonrpc-mcp/{__version__}",
-            BRIDGE_HEADER: __version__,
         }
+        if not for_person:
+            headers[BRIDGE_HEADER] = __version__
         if options.authorization is not None:
             headers["Authorization"] = options.authorization
         # An HTTP proxy from the environment would see credentials that are sent without TLS.

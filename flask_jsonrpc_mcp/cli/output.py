@@ -79,7 +79,7 @@ def echo_list(items: Iterable[Mapping[str, Any]]) -> None:
     """Print the name and a summary of what `describe` has described, a section for each kind."""
     rows: dict[str, list[tuple[str, str]]] = {kind: [] for kind in HEADINGS}
     for item in items:
-        summary = " ".join(item["description"].partition("\n\n")[0].split())
+        summary = printable(" ".join(item["description"].partition("\n\n")[0].split()))
         notes = [*_hints(item), *_needs(item)]
         color = "green" if "read-only" in notes else "red" if "destructive" in notes else "yellow"
         note = click.style(_in_brackets(notes).replace("-", _HYPHEN), fg=color) if notes else ""
@@ -115,7 +115,7 @@ def echo_method(method: Mapping[str, Any]) -> None:
 
 def _styled_name(item: Mapping[str, Any]) -> str:
     name = item.get("uri") or item.get("uriTemplate") or item["name"]
-    return click.style(name, fg="cyan", bold=True)
+    return click.style(printable(name), fg="cyan", bold=True)
 
 
 def _hints(item: Mapping[str, Any]) -> list[str]:
@@ -126,7 +126,7 @@ def _hints(item: Mapping[str, Any]) -> list[str]:
 
 
 def _needs(item: Mapping[str, Any]) -> list[str]:
-    return [f"needs {', '.join(item['access'])}"] if item["access"] else []
+    return [printable(f"needs {', '.join(item['access'])}")] if item["access"] else []
 
 
 def _argument_row(name: str, schema: Any, required: bool) -> tuple[str, str]:

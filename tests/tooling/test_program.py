@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
-from flask_jsonrpc_mcp import program
+from flask_jsonrpc_mcp import McpBlueprint, program
 from flask_jsonrpc_mcp.bridge.options import Options
 from flask_jsonrpc_mcp.version import __version__
 from tests.bridge.drupal_site import DrupalSite
-from tests.conftest import asking
-from tests.support.servers import ROOT
+from tests.conftest import asking, make_app
+from tests.support.servers import ROOT, Place, served_here
 from tests.support.stdio_client import modern
 
 MODULE = (sys.executable, "-m", "flask_jsonrpc_mcp")
@@ -113,6 +113,72 @@ def test_a_signal_ends_it_cleanly_and_without_waiting_for_the_site(site_is_slow:
             ended.set()
             assert running.stderr is not None
             assert running.stderr.read() == b""
+
+
+class TestRemoteTools:
+    """The commands that list and call the tools of a site, at a terminal or in a script."""
+
+    def run(self, *arguments: str, **env: str) -> Result:
+        return CliRunner(env={"COLUMNS": "80", **env}).invoke(program.main, arguments)
+
+    def url(self, place: Place) -> str:
+        return f"http://127.0.0.1:{place.port}"
+
+    def test_a_site_cannot_control_the_terminal(self) -> None:
+        with DrupalSite() as site:
+            site.listed = {"tools": [{"name": "look", "description": "Look \x1b[31mhere \u202eback."}]}
+            shown = self.run("list", site.url, "--no-json-output").stdout
+        assert shown == "Tools:\n  look  Look \\u001b[31mhere \\u202eback.\n"
+
+    def test_the_tools_of_a_site_are_listed_as_those_of_an_app(self) -> None:
+        rpc = McpBlueprint()
+        rpc.add_tool(lambda: 1, name="stays.find", description="Find stays.", read_only=True)
+        with served_here(make_app(rpc)) as place:
+            shown = self.run("list", self.url(place), "--no-json-output")
+            listed = json.loads(self.run("list", f"{self.url(place)}/mcp").stdout)
+        assert (shown.exit_code, shown.stdout) == (0, "Tools:\n  stays.find  Find stays.  [read-only]\n")
+        assert [(tool["name"], tool["kind"], tool["access"]) for tool in listed] == [("stays.find", "tool", [])]
+
+    def test_a_tool_of_a_site_is_called_with_arguments_of_its_schema(self) -> None:
+        rpc = McpBlueprint()
+
+        @rpc.tool("echo")
+        def echo(text: str, number: int = 1) -> dict[str, Any]:
+            return {"text": text, "number": number}
+
+        with served_here(make_app(rpc)) as place:
+            called = self.run("call", self.url(place), "echo", "text=7", "number=7")
+            wrong = self.run("call", self.url(place), "echo", "tekst=7", "number=x")
+            unknown = self.run("call", self.url(place), "ecko")
+        assert json.loads(called.stdout) == {"text": "7", "number": 7}
+        assert (wrong.exit_code, wrong.stderr.splitlines()) == (
+            2,
+            [
+                "The arguments of echo are not valid:",
+                "  /number  must be of type integer, not string",
+                "  /text  is required",
+                "  /tekst  is not expected here; did you mean text?",
+            ],
+        )
+        assert unknown.exit_code == 2
+        assert "There is no tool 'ecko'; did you mean echo?" in unknown.stderr
+
+    def test_a_person_needs_no_confirmation_where_the_bridge_does(self) -> None:
+        rpc = McpBlueprint()
+        rpc.add_tool(lambda: "deleted", name="delete", confirm="Delete all?")
+        with served_here(make_app(rpc)) as place:
+            assert self.run("call", self.url(place), "delete", "--no-json-output").stdout == "deleted\n"
+
+    def test_credentials_come_from_the_environment_and_failures_are_exit_code_1(self) -> None:
+        with DrupalSite() as site:
+            failed = self.run("call", site.url, "node.crash", MCP_BRIDGE_TOKEN="s3cret")
+            seen = site.calls[-1]
+        assert seen.headers["Authorization"] == "Bearer s3cret"
+        assert (failed.exit_code, failed.stdout) == (1, "")
+        assert failed.stderr.startswith("node.crash failed: ")
+        gone = self.run("list", site.url)
+        assert gone.exit_code == 1
+        assert "cannot be reached" in gone.stderr
 
 
 def test_help_tells_every_setting_and_its_variable() -> None:
