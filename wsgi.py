@@ -1,4 +1,4 @@
-"""The sample site as a WSGI application, for gunicorn: ``gunicorn --config gunicorn.conf.py wsgi:app``."""
+"""The sample site as a WSGI application, for gunicorn: ``gunicorn --config sample_app/gunicorn_conf.py wsgi:app``."""
 
 from __future__ import annotations
 

@@ -95,7 +95,9 @@ def sample_site(folder: Path, listener: socket.socket | None = None) -> Iterator
         "FLASK_JSONRPC_MCP_PAGE_SIZE": "3",
     }
     log = ("--access-logfile", str(folder / "access.log"), "--access-logformat", "%(m)s %(U)s %(q)s")
-    with gunicorn("wsgi:app", folder, "--config", "gunicorn.conf.py", *log, env=env, listener=listener) as running:
+    with gunicorn(
+        "wsgi:app", folder, "--config", "sample_app/gunicorn_conf.py", *log, env=env, listener=listener
+    ) as running:
         yield running
 
 

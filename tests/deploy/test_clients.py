@@ -113,7 +113,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     # Without keep-alive every request is a connection of its own, so that any worker may get it; the log tells which.
     spread = ("--keep-alive", "0", "--access-logfile", str(folder / "access.log"))
     told = ("--access-logformat", "%(p)s %({mcp-session-id}i)s")
-    with gunicorn("wsgi:app", folder, "--config", "gunicorn.conf.py", *spread, *told, env=env) as running:
+    with gunicorn("wsgi:app", folder, "--config", "sample_app/gunicorn_conf.py", *spread, *told, env=env) as running:
         # A client that has to wait until the server has started takes it for an older one.
         assert running.request("/mcp/tools/list").status == 200
         yield running

@@ -1,10 +1,11 @@
-"""Under real gunicorn with two workers: what a method does to itself, and bodies that cannot be read."""
+"""Under real gunicorn: what a method does to itself, bodies that cannot be read, and our configuration for any app."""
 
 from __future__ import annotations
 
 import os
 import signal
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 from flask_jsonrpc_mcp.mcp.protocol import LEGACY
 from tests.conftest import asking
-from tests.support.servers import Server, gunicorn
+from tests.support.servers import ROOT, Server, free_port, gunicorn, running
 
 
 @pytest.fixture(scope="module")
@@ -101,3 +102,37 @@ def test_a_session_of_one_worker_works_on_all_and_after_a_restart(tmp_path: Path
         assert ping(restarted, session) == 200
         altered = session[:10] + ("A" if session[10] != "A" else "B") + session[11:]
         assert ping(restarted, altered) == 404
+
+
+APP_OF_SOMEONE_ELSE = """
+from flask import Flask, current_app
+from werkzeug.middleware.dispatcher import DispatcherMiddleware
+
+from flask_jsonrpc_mcp import McpBlueprint
+
+rpc = McpBlueprint()
+
+
+@rpc.tool
+def ends_streams() -> bool:
+    return current_app.config["JSONRPC_MCP_IS_ENDING"] is not None
+
+
+app = Flask(__name__)
+app.register_blueprint(rpc)
+inside_middleware = DispatcherMiddleware(app)
+"""
+
+
+@pytest.mark.parametrize(("name", "ends_streams"), [("app", True), ("inside_middleware", False)])
+def test_our_configuration_runs_any_app(name: str, ends_streams: bool, tmp_path: Path) -> None:
+    (tmp_path / "myapp.py").write_text(APP_OF_SOMEONE_ELSE)
+    port = free_port()
+    options = ["--config", str(ROOT / "gunicorn.conf.py"), "--bind", f"127.0.0.1:{port}"]
+    command = [sys.executable, "-m", "gunicorn", *options, f"myapp:{name}"]
+    with running(command, port, tmp_path, env={"WEB_CONCURRENCY": "3"}) as server:
+        assert server.invoke("ends_streams", {}).json() == {"result": ends_streams}
+        assert server.stop() == 0
+    log = server.log.read_text()
+    assert log.count("Booting worker") == 3
+    assert "sample" not in log

@@ -162,7 +162,7 @@ def test_behind_nginx_slow_clients_hold_no_thread(tmp_path: Path) -> None:
     }
     site = {"Host": "site.example"}
     with (
-        gunicorn("wsgi:app", tmp_path, "--config", "gunicorn.conf.py", env=env) as server,
+        gunicorn("wsgi:app", tmp_path, "--config", "sample_app/gunicorn_conf.py", env=env) as server,
         nginx(server, tmp_path) as front,
     ):
         slow = [RawClient(front.port, "content_types.list", {}) for _ in range(4)]

@@ -245,7 +245,7 @@ def test_the_database_is_for_its_user_alone(tmp_path: Path) -> None:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("site")
     env = {"DATABASE_URL": f"sqlite:///{folder / 'site.sqlite3'}", "SECRET_KEY": "key", "SITE_ENV": "development"}
-    with gunicorn("wsgi:app", folder, "--config", "gunicorn.conf.py", env=env) as running:
+    with gunicorn("wsgi:app", folder, "--config", "sample_app/gunicorn_conf.py", env=env) as running:
         yield running
 
 
@@ -309,7 +309,7 @@ def test_gunicorn_says_where_the_site_is_and_what_to_try(server: Server) -> None
 
 def test_in_production_gunicorn_shows_nothing_that_would_be_refused(tmp_path: Path) -> None:
     env = {"DATABASE_URL": f"sqlite:///{tmp_path / 'site.sqlite3'}", "SECRET_KEY": "key", "SITE_ENV": "production"}
-    with gunicorn("wsgi:app", tmp_path, "--config", "gunicorn.conf.py", env=env) as running:
+    with gunicorn("wsgi:app", tmp_path, "--config", "sample_app/gunicorn_conf.py", env=env) as running:
         assert running.request("/mcp/tools/list", headers=ADMIN).status == 401
         [shown] = re.findall(r"curl -H .*\n.*", running.log.read_text())
         shown = subprocess.run(["bash", "-ec", shown], capture_output=True, text=True, check=True).stdout

@@ -50,7 +50,7 @@ def garden(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """The sample site, as ``make serve`` runs it."""
     folder = tmp_path_factory.mktemp("garden")
     env = {"DATABASE_URL": f"sqlite:///{folder / 'site.sqlite3'}", "SECRET_KEY": "key", "SITE_ENV": "development"}
-    with gunicorn("wsgi:app", folder, "--config", "gunicorn.conf.py", env=env) as running:
+    with gunicorn("wsgi:app", folder, "--config", "sample_app/gunicorn_conf.py", env=env) as running:
         yield running
 
 

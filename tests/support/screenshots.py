@@ -31,7 +31,7 @@ def search(page: Explorer) -> None:
 def main() -> None:
     with tempfile.TemporaryDirectory() as temporary, chromium(Path(temporary)) as driver:
         env = {"DATABASE_URL": f"sqlite:///{temporary}/site.sqlite3", "SECRET_KEY": "key", "SITE_ENV": "development"}
-        with gunicorn("wsgi:app", Path(temporary), "--config", "gunicorn.conf.py", env=env) as server:
+        with gunicorn("wsgi:app", Path(temporary), "--config", "sample_app/gunicorn_conf.py", env=env) as server:
             page = Explorer(driver, server.url)
             page.open(size=SIZE)
             page.sign_in("editor", "editor")

@@ -169,7 +169,7 @@ def serving(
     """
     port = free_port()
     address = f"127.0.0.1:{port}"
-    # Not the gunicorn.conf.py of the sample site, which gunicorn would find by itself.
+    # Not the gunicorn.conf.py of the repository, which gunicorn would find by itself.
     config = folder / "gunicorn.conf.py"
     config.write_text("control_socket_disable = True")
     gunicorn = ["gunicorn", "--config", str(config), "--bind", address]
@@ -216,7 +216,7 @@ def gunicorn(
     :param listener: Where it listens; closed afterwards.
     """
     if "--config" not in options:
-        # Not the gunicorn.conf.py of the sample site, which gunicorn would find by itself.
+        # Not the gunicorn.conf.py of the repository, which gunicorn would find by itself.
         (folder / "gunicorn.conf.py").write_text(PLAIN_CONFIG)
         options = ("--config", str(folder / "gunicorn.conf.py"), *options)
     log = folder / "gunicorn.log"

@@ -49,6 +49,11 @@ def test_every_file_is_there_for_a_command() -> None:
             assert not block.file or number < max(commands, default=0), f"{page}: nothing uses {block}"
 
 
+def test_the_gunicorn_configuration_is_the_one_of_the_repository() -> None:
+    [shown] = [block for block in BLOCKS["deployment"] if block.file == "gunicorn.conf.py"]
+    assert shown.text + "\n" == (ROOT / "gunicorn.conf.py").read_text()
+
+
 def test_every_setting_is_in_the_table_with_its_default() -> None:
     page = (ROOT / "docs/settings.md").read_text()
     listed = dict(re.findall(rf"^\| `{PREFIX}(\w+)` \| (.*?) \|", page, re.MULTILINE))

@@ -1,0 +1,59 @@
+"""How gunicorn runs the sample site: ``gunicorn --config sample_app/gunicorn_conf.py wsgi:app``."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+# As any app, and what follows. gunicorn reads one file only.
+exec((Path(__file__).parents[1] / "gunicorn.conf.py").read_text())  # noqa: S102 (a file of this repository)
+
+host = os.environ.get("HOST") or "127.0.0.1"
+port = os.environ.get("PORT") or "8000"
+bind = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+if os.environ.get("THREADS"):
+    threads = int(os.environ["THREADS"])
+
+
+def on_starting(server: Any) -> None:
+    """Create the demo site where there is none, once, before there are workers.
+
+    In a process of its own: the master keeps no connection that its workers would inherit, and no imported code.
+    """
+    seeding = subprocess.run([sys.executable, "-m", "sample_app.seed"], check=False)
+    if seeding.returncode != 0:
+        raise RuntimeError("the database could not be prepared; the reason is above")
+
+
+def when_ready(server: Any) -> None:
+    """Print where the site is, and what to try first."""
+    address = server.LISTENERS[0].getsockname()
+    if isinstance(address, tuple):
+        # In one piece, so that no log line comes in between.
+        print(_welcome(*address[:2]), file=sys.stderr, flush=True)  # noqa: T201 (for people, not for the log)
+
+
+def _welcome(host: str, port: int) -> str:
+    # A site that listens on all addresses is on localhost too; browsers cannot open 0.0.0.0.
+    name = "localhost" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host  # noqa: S104
+    url = f"http://{name}:{port}"
+    # Elsewhere the demo users cannot sign in.
+    sign_in = "-u admin:admin " if os.environ.get("SITE_ENV") == "development" else ""
+    method, arguments = ("create", '"title": "Hello"') if sign_in else ("get", '"id": 1')
+    return f"""
+    The sample site is at {url}
+    AI clients connect to {url}/mcp
+    You can try everything at {url}/mcp/explorer
+
+    Try, in another terminal:
+
+      curl '{url}/mcp/tools/list'
+
+      curl '{url}/mcp/tools/describe?name=articles.get'
+
+      curl {sign_in}-H 'Content-Type: application/json' '{url}/mcp/tools/invoke' \\
+        -d '{{"name": "articles.{method}", "arguments": {{{arguments}}}}}'
+"""
