@@ -8,7 +8,7 @@ function makeItemView(server, about, item) {
     form.element.addEventListener("input", ({ target }) => suggest(server, item, form, target));
   }
   const element = make("article", { class: "item" },
-    make("a", { class: "back", href: "#" }, "← Everything"),
+    backLink(),
     itemHeader(server, item),
     make("div", { class: "columns" },
       tryForm(item, form, runner, same),
@@ -16,6 +16,11 @@ function makeItemView(server, about, item) {
         make("section", { class: "same" }, make("h2", {}, "The same call"), same.element))),
     item.kind === "tools" && schemaSection(item));
   return { element, heading: element.querySelector("h1"), refresh: same.refresh };
+}
+
+// On a phone, where the list is a page of its own.
+function backLink() {
+  return make("a", { class: "back", href: "#" }, "← Everything");
 }
 
 function itemHeader(server, item) {

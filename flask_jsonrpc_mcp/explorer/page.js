@@ -11,6 +11,8 @@ let entries = [];
 let loads = 0;
 let lastShown = "";
 
+const START = "#/start"; // on a phone, the list is at "#"
+
 // Ask the server everything anew, as whoever is signed in now.
 async function load() {
   loads += 1;
@@ -100,7 +102,8 @@ function show(focus = false) {
   const item = items.find((each) => each.kind === kind && each.id === name)
     ?? (kind === "resources" && server.capabilities.resources ? resourceItem({ uri: name }) : undefined);
   for (const { link, item: each } of entries) link.toggleAttribute("aria-current", each === item);
-  find("frame").classList.toggle("has-item", Boolean(kind));
+  find("start").toggleAttribute("aria-current", kind === undefined);
+  find("frame").classList.toggle("has-item", Boolean(kind) || location.hash === START);
   if (!item) {
     document.title = `${about.name} – explorer`;
     find("main").replaceChildren(kind ? missing(name) : welcome());
@@ -126,14 +129,14 @@ function welcome() {
     .map(([kind, title]) => [items.filter((item) => item.kind === kind).length, title.toLowerCase()])
     .filter(([count]) => count > 0)
     .map(([count, title]) => make("li", {}, make("strong", {}, count.toLocaleString("en")), ` ${title}${count > 1 ? "s" : ""}`));
-  return make("div", { class: "welcome" },
+  const more = server.ways.length > 0 && server.credentials === null ? " Sign in, and there may be more." : "";
+  return make("div", { class: "welcome" }, backLink(),
     make("h1", { tabindex: "-1" }, about.name),
     about.instructions && make("p", { class: "lead" }, about.instructions),
     make("ul", { class: "counts" }, counts),
-    make("p", {}, items.length === 0 ? "There is nothing here that you may use." : "Choose from the list, read, and try."),
-    server.ways.length > 0 && server.credentials === null && make("p", { class: "muted" }, "Sign in, and there may be more."),
-    make("dl", { class: "facts" }, make("dt", {}, "For AI clients"),
-      make("dd", {}, make("code", {}, absolute(server.urls.mcp)), copyButton(() => absolute(server.urls.mcp)))));
+    make("p", { class: "muted" },
+      `${items.length === 0 ? "There is nothing here that you may use." : "Choose from the list, read, and try."}${more}`),
+    connectSection(site.connect, absolute(server.urls.mcp)));
 }
 
 function missing(name) {
@@ -151,7 +154,8 @@ function showTrouble(failure) {
     make("h1", { tabindex: "-1" }, closed ? "Sign in to begin" : "This did not work"),
     make("p", {}, closed ? "This server answers only to those it knows." : failure.message),
     !closed && button("Try again", load),
-    closed && canSignIn(server) && button("Sign in", () => openSignIn(server, signedIn), { class: "primary" })));
+    closed && canSignIn(server) && button("Sign in", () => openSignIn(server, signedIn), { class: "primary" }),
+    closed && connectSection(site.connect, absolute(server.urls.mcp))));
 }
 
 // Keys: "/" to search, arrows to walk the list.

@@ -1,7 +1,7 @@
 """The explorer: a page to read about the tools and try them, joined from the files in ``explorer/``.
 
-The page is the same for everyone. It contains the URLs of the blueprint and how to sign in, and is otherwise an
-ordinary client. Its Content-Security-Policy allows only its own script and requests to this server.
+The page is the same for everyone. It contains the URLs of the blueprint, how to sign in and how AI clients connect, and
+is otherwise an ordinary client. Its Content-Security-Policy allows only its own script and requests to this server.
 """
 
 from __future__ import annotations
@@ -10,16 +10,19 @@ import base64
 import functools
 import hashlib
 import html
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flask import Request, Response, current_app
 from flask_httpauth import HTTPAuth, HTTPBasicAuth, HTTPTokenAuth
 from werkzeug.datastructures import Headers
 
 from ..auth import Caller
+from ..clients import BEARER, CLIENTS, Server
+from ..config import server_info
 from ..registry import Registry
 from ..strict_json import write
 from .io import make_page, page_response, rest_error
@@ -47,6 +50,7 @@ _SCRIPTS = (
     "snippets.js",
     "item_view.js",
     "sign_in.js",
+    "connect.js",
     "page.js",
 )
 
@@ -106,9 +110,11 @@ def _hash_of(text: str) -> str:
 
 def explorer(request: Request, registry: Registry, caller: Caller) -> Response:
     """Serve the page."""
+    ways = [_sign_in_form(auth) for auth in registry.auth.auths]
     site = {
         "urls": {role: own_url(endpoint) for role, endpoint in ENDPOINTS.items()},
-        "signIn": [_sign_in_form(auth) for auth in registry.auth.auths],
+        "signIn": ways,
+        "connect": _connect(ways, required=registry.auth.required),
     }
     page = _page()
     body = page.before + html.escape(write(site).decode()) + page.after
@@ -131,6 +137,36 @@ class PageResponse(Response):
 def _page_response_class(response_class: type[Response]) -> type[PageResponse]:
     """Return a `PageResponse` that is a subclass of the app's response class; Flask converts any other response."""
     return type("PageResponse", (PageResponse, response_class), {})
+
+
+def _connect(ways: list[dict[str, str]], *, required: bool) -> dict[str, Any]:
+    """Return what to paste into each AI client, and what the variables in it stand for."""
+    name = server_info(current_app)["name"]
+    headers, notes = _credentials(ways, re.sub(r"[^A-Z0-9]+", "_", f"mcp {name}".upper()).rstrip("_"))
+    if headers and not required:
+        notes.append("Leave it out, with its header, to use what is open to everyone.")
+    server = Server(name, own_url("mcp", external=True).removesuffix("/mcp"), headers)
+    clients = []
+    for title, configure in CLIENTS.values():
+        text, places = configure(server)
+        clients.append({"title": title, "text": text, "notes": places})
+    return {"notes": notes, "clients": clients}
+
+
+def _credentials(ways: list[dict[str, str]], prefix: str) -> tuple[dict[str, tuple[str, str]], list[str]]:
+    """Choose a way to sign in that AI clients know, by token if there is one; return its header, and notes."""
+    known = sorted((way for way in ways if way["kind"] != "other"), key=lambda way: way["kind"] != "token")
+    if not known:
+        return {}, [f"AI clients cannot sign in by {way['scheme']}." for way in ways]
+    scheme, header, is_token = known[0]["scheme"], known[0]["header"], known[0]["kind"] == "token"
+    if header != "Authorization":
+        start, variable, meaning = "", f"{prefix}_KEY", "your key"
+    elif is_token and f"{scheme} " == BEARER:
+        start, variable, meaning = BEARER, f"{prefix}_TOKEN", "your token"
+    else:
+        secret = "your token" if is_token else "user:password in base64"
+        start, variable, meaning = "", f"{prefix}_AUTHORIZATION", f"“{scheme}”, a space and {secret}"
+    return {header: (start, variable)}, [f"`{variable}` stands for {meaning}."]
 
 
 def _sign_in_form(auth: HTTPAuth) -> dict[str, str]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import html
 import json
 import re
+import sys
 from base64 import b64encode
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,8 @@ from flask_httpauth import HTTPDigestAuth, HTTPTokenAuth, MultiAuth
 from werkzeug.test import TestResponse
 
 from flask_jsonrpc_mcp import McpBlueprint
+from flask_jsonrpc_mcp.cli import mcp
+from flask_jsonrpc_mcp.clients import CLIENTS
 from tests.conftest import Site, basic, make_app, make_auth, make_token_auth
 
 PATH = "/mcp/explorer"
@@ -80,7 +84,8 @@ def test_a_browser_that_has_it_need_not_load_it_again(site: Site, page: TestResp
 
 
 def test_it_knows_where_everything_is(page: TestResponse) -> None:
-    assert facts(page) == {
+    known = facts(page)
+    assert known == {
         "urls": {
             "mcp": "/mcp",
             "jsonrpc": "/jsonrpc",
@@ -89,6 +94,7 @@ def test_it_knows_where_everything_is(page: TestResponse) -> None:
             "invoke": "/mcp/tools/invoke",
         },
         "signIn": [],
+        "connect": known["connect"],
     }
 
 
@@ -114,6 +120,67 @@ def test_it_knows_how_to_sign_in() -> None:
         {"kind": "token", "scheme": "Bearer", "header": "X-Key"},
         {"kind": "other", "scheme": "Digest", "header": "Authorization"},
     ]
+
+
+def connections(page: TestResponse) -> dict[str, str]:
+    """What is to be pasted into each AI client."""
+    return {client["title"]: client["text"] for client in facts(page)["connect"]["clients"]}
+
+
+def test_it_tells_ai_clients_what_the_command_line_does() -> None:
+    app = make_app(McpBlueprint(auth=make_token_auth()), JSONRPC_MCP_SERVER_NAME="garden")
+    shown = connections(app.test_client().get(PATH, base_url="http://localhost:8000"))
+    assert list(shown) == [
+        *("Claude Code", "Claude Desktop", "VS Code", "Cursor", "Codex"),
+        *("Gemini CLI", "Goose", "Windsurf", "MCP Inspector"),
+    ]
+    printed = {}
+    for name, (title, _) in CLIENTS.items():
+        options = ["--url", "http://localhost:8000", "--token-env", "MCP_GARDEN_TOKEN"]
+        printed[title] = app.test_cli_runner().invoke(mcp, ["config", name, *options]).stdout.rstrip("\n")
+    bridge = json.loads(printed["Claude Desktop"])["mcpServers"]["garden"]["command"]
+    printed["Claude Desktop"] = printed["Claude Desktop"].replace(bridge, "flask-jsonrpc-mcp")
+    assert shown == printed
+
+
+def test_it_tells_nothing_of_the_machine_it_runs_on(page: TestResponse) -> None:
+    assert str(Path(sys.executable).parent) not in page.text
+
+
+@pytest.mark.parametrize(
+    ("auth", "header", "meaning"),
+    [
+        (make_token_auth(), "Bearer ${MCP_GARDEN_TOKEN}", "your token"),
+        (MultiAuth(make_auth(), make_token_auth()), "Bearer ${MCP_GARDEN_TOKEN}", "your token"),
+        (make_auth(), "${MCP_GARDEN_AUTHORIZATION}", "“Basic”, a space and user:password in base64"),
+        (HTTPTokenAuth("ApiKey"), "${MCP_GARDEN_AUTHORIZATION}", "“ApiKey”, a space and your token"),
+    ],
+)
+def test_ai_clients_sign_in_with_a_variable(auth: Any, header: str, meaning: str) -> None:
+    app = make_app(McpBlueprint(auth=auth, require_auth=True), JSONRPC_MCP_SERVER_NAME="garden")
+    page = app.test_client().get(PATH)
+    entry = json.loads(connections(page)["Claude Code"])["mcpServers"]["garden"]
+    assert entry["headers"] == {"Authorization": header}
+    [variable] = re.findall(r"\w+", header)[-1:]
+    assert facts(page)["connect"]["notes"] == [f"`{variable}` stands for {meaning}."]
+
+
+def test_ai_clients_send_a_key_in_a_header_of_its_own() -> None:
+    app = make_app(McpBlueprint(auth=HTTPTokenAuth(header="X-Key")), JSONRPC_MCP_SERVER_NAME="Gärten & Co")
+    page = app.test_client().get(PATH)
+    assert json.loads(connections(page)["Cursor"])["mcpServers"]["Gärten & Co"]["headers"] == {
+        "X-Key": "${env:MCP_G_RTEN_CO_KEY}"
+    }
+    assert facts(page)["connect"]["notes"] == [
+        "`MCP_G_RTEN_CO_KEY` stands for your key.",
+        "Leave it out, with its header, to use what is open to everyone.",
+    ]
+
+
+def test_a_sign_in_that_no_ai_client_knows_is_told() -> None:
+    page = Site(McpBlueprint(auth=HTTPDigestAuth())).client.get(PATH)
+    assert facts(page)["connect"]["notes"] == ["AI clients cannot sign in by Digest."]
+    assert "headers" not in connections(page)["Claude Code"]
 
 
 def test_it_is_open_where_everything_else_is_closed() -> None:

@@ -154,6 +154,51 @@ def test_schemas_are_shown_as_tables_and_as_they_are(page: Explorer) -> None:
     assert json.loads(page.wait_for(".schemas pre").text)["required"] == ["period", "guests"]
 
 
+# Connecting AI clients
+
+
+def test_the_start_page_has_what_to_paste_into_each_ai_client(page: Explorer) -> None:
+    allow_clipboard(page)
+    page.open()
+    page.wait_for(".connect .address", f"{page.url}/mcp")
+    assert len(page.texts(".connect .tab")) == 9
+    for client in page.texts(".connect .tab"):
+        page.press(client, ".connect")
+        assert page.url in page.wait_for(".connect pre").text
+    page.press("Gemini CLI", ".connect")
+    page.press("Copy", ".connect .tab-bar")
+    page.wait_for(".connect .tab-bar .copy", "Copied")
+    assert json.loads(clipboard(page))["mcpServers"]["agency"] == {
+        "httpUrl": f"{page.url}/mcp",
+        "headers": {"Authorization": "Bearer ${MCP_AGENCY_TOKEN}"},
+    }
+    page.wait_for(".connect .notes code", "MCP_AGENCY_TOKEN")
+
+
+def test_the_command_for_a_client_works(page: Explorer) -> None:
+    """That of the MCP Inspector, as far as a shell reads it."""
+    keyed = Explorer(page.driver, f"{page.url}/keyed")
+    keyed.open()
+    keyed.press("MCP Inspector", ".connect")
+    command = keyed.wait_for(".connect pre").text.replace("npx @modelcontextprotocol/inspector", "printf '%s\\n'")
+    parts = shell(f"MCP_AGENCY_KEY=key; {command}").splitlines()
+    assert (parts[1], parts[-1]) == (f"{page.url}/keyed/mcp", "X-Key: key")
+
+
+def test_the_start_page_can_be_reached_from_everywhere(page: Explorer) -> None:
+    page.open("#/tools/trips.book")
+    page.press_link("Connect an AI client")
+    page.wait_for(".connect")
+    assert page.texts("nav [aria-current]") == ["Connect an AI client"]
+    page.open(size=PHONE, touch=True)
+    assert page.texts("main") == []
+    page.press_link("Connect an AI client")
+    page.wait_until("document.activeElement.tagName === 'H1'")
+    page.wait_for(".connect pre", "mcpServers")
+    page.press_link("← Everything")
+    page.wait_for("nav .title", "Book a trip")
+
+
 # Filling in and running
 
 
@@ -583,7 +628,7 @@ def test_a_sign_in_that_no_page_can_do_is_told(page: Explorer) -> None:
     digest = Explorer(page.driver, f"{page.url}/digest")
     digest.open()
     digest.wait_for(".who", "Sign-in by Digest is not possible on this page")
-    assert digest.texts("main button") == []
+    assert "Sign in" not in digest.texts("main button")
 
 
 def test_where_everything_is_closed_it_begins_with_a_sign_in(page: Explorer) -> None:
@@ -727,10 +772,10 @@ def test_a_page_with_little_on_it_does_not_scroll(page: Explorer) -> None:
     assert scrolling(page) == set()
 
 
-@pytest.mark.parametrize("address", ["", "#/tools/trips.book", "#/tools/shows.everything"])
+@pytest.mark.parametrize("address", ["", "#/start", "#/tools/trips.book", "#/tools/shows.everything"])
 def test_a_phone_needs_no_scrolling_sideways(page: Explorer, address: str) -> None:
     page.open(address, size=PHONE, touch=True)
-    if address:
+    if address.startswith("#/tools"):
         page.press("Run")
         page.wait_for(".outcome .status")
     width, inner = page.driver.execute_script("return [document.documentElement.scrollWidth, innerWidth]")
@@ -783,7 +828,7 @@ def is_dark(page: Explorer) -> bool:
 def opened(page: Explorer, scheme: str) -> Iterator[str]:
     """The states of the page that people meet."""
     page.open(scheme=scheme)
-    yield "the welcome"
+    yield "the start"
     page.press("Sign in", ".bar")
     page.fill("User name", "admin")
     page.press("Sign in", "dialog")
@@ -813,6 +858,8 @@ def opened(page: Explorer, scheme: str) -> Iterator[str]:
     yield "a question before running"
     page.open("#/tools/trips.book", scheme=scheme, size=PHONE, touch=True)
     yield "a phone"
+    page.open("#/start", scheme=scheme, size=PHONE, touch=True)
+    yield "the start on a phone"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

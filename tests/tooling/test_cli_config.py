@@ -16,7 +16,17 @@ from flask_jsonrpc_mcp import McpBlueprint
 from flask_jsonrpc_mcp.cli import mcp
 from tests.conftest import make_app
 
-CLIENTS = ["claude-code", "claude-desktop", "inspector", "vscode"]
+CLIENTS = [
+    "claude-code",
+    "claude-desktop",
+    "codex",
+    "cursor",
+    "gemini-cli",
+    "goose",
+    "inspector",
+    "vscode",
+    "windsurf",
+]
 
 
 def run(*arguments: str, app: Flask | None = None, **env: str) -> Result:
@@ -40,7 +50,10 @@ def test_claude_code_reads_variables_of_its_environment() -> None:
             }
         }
     }
-    assert "Set GARDEN_TOKEN in the environment" in run("claude-code", "--token-env", "GARDEN_TOKEN").stderr
+    notes = run("claude-code", "--token-env", "GARDEN_TOKEN").stderr
+    assert "Set GARDEN_TOKEN in the environment" in notes
+    command = "claude mcp add --transport http garden http://127.0.0.1:5000/mcp"
+    assert f'Or run: {command} --header "Authorization: Bearer $GARDEN_TOKEN"' in notes
 
 
 def test_vscode_asks_for_what_is_secret() -> None:
@@ -102,9 +115,61 @@ def test_claude_desktop_reaches_a_site_elsewhere_by_the_bridge() -> None:
         "args": ["bridge", "https://site.example"],
         "env": {"MCP_BRIDGE_TOKEN": "(the value of GARDEN_TOKEN)"},
     }
-    refused = run("claude-desktop", "--url", "https://site.example", "--header", "X-Region=REGION")
-    assert refused.exit_code == 2
-    assert "use --token-env" in refused.stderr
+
+
+def test_claude_desktop_sends_headers_by_mcp_remote() -> None:
+    """Which takes each in one argument; the rest of it, where a space may be, is in a variable."""
+    sent = ["--token-env", "GARDEN_TOKEN", "--header", "X-Region=REGION"]
+    snippet = config("claude-desktop", "--url", "https://site.example", *sent)
+    assert snippet["mcpServers"]["garden"] == {
+        "command": "npx",
+        "args": [
+            *("mcp-remote", "https://site.example/mcp"),
+            *("--header", "Authorization:${GARDEN_TOKEN}", "--header", "X-Region:${REGION}"),
+        ],
+        "env": {"GARDEN_TOKEN": "Bearer (the value of GARDEN_TOKEN)", "REGION": "(the value of REGION)"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("client", "url", "reference"),
+    [
+        ("cursor", "url", "${env:GARDEN_TOKEN}"),
+        ("gemini-cli", "httpUrl", "${GARDEN_TOKEN}"),
+        ("windsurf", "serverUrl", "${env:GARDEN_TOKEN}"),
+    ],
+)
+def test_each_client_has_its_own_words(client: str, url: str, reference: str) -> None:
+    assert config(client) == {"mcpServers": {"garden": {url: "http://127.0.0.1:5000/mcp"}}}
+    assert config(client, "--token-env", "GARDEN_TOKEN")["mcpServers"]["garden"] == {
+        url: "http://127.0.0.1:5000/mcp",
+        "headers": {"Authorization": f"Bearer {reference}"},
+    }
+
+
+def test_codex_reads_toml_and_variables() -> None:
+    sent = ["--token-env", "GARDEN_TOKEN", "--header", "X-Region=REGION"]
+    assert run("codex", *sent).stdout == (
+        "[mcp_servers.garden]\n"
+        'url = "http://127.0.0.1:5000/mcp"\n'
+        'bearer_token_env_var = "GARDEN_TOKEN"\n'
+        'env_http_headers = { X-Region = "REGION" }\n'
+    )
+    assert run("codex", "--name", "Elm Street").stdout.startswith('[mcp_servers."Elm Street"]\n')
+
+
+def test_goose_reads_yaml_and_the_variables_that_it_is_told_of() -> None:
+    assert run("goose", "--token-env", "GARDEN_TOKEN").stdout == (
+        "extensions:\n"
+        "  garden:\n"
+        '    name: "garden"\n'
+        '    type: "streamable_http"\n'
+        "    enabled: true\n"
+        "    timeout: 300\n"
+        '    uri: "http://127.0.0.1:5000/mcp"\n'
+        '    headers: {"Authorization": "Bearer ${GARDEN_TOKEN}"}\n'
+        '    env_keys: ["GARDEN_TOKEN"]\n'
+    )
 
 
 @pytest.mark.parametrize("url", ["https://site.example", "https://site.example/", "https://site.example/api/mcp"])
