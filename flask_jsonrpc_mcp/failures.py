@@ -22,12 +22,11 @@ from .errors import (
     MAX_QUOTED,
     InternalError,
     InvalidParams,
-    Problem,
     RpcError,
     Unauthorized,
     one_line,
-    pointer,
     problems_of_messages,
+    problems_of_pydantic,
 )
 from .method import Method
 from .strict_json import to_plain
@@ -134,10 +133,7 @@ def _expected(error: BaseException) -> RpcError | None:
     if marshmallow is not None and isinstance(error, marshmallow.ValidationError):
         return InvalidParams(problems_of_messages(error.messages))
     if pydantic is not None and isinstance(error, pydantic.ValidationError):
-        problems = error.errors(include_url=False, include_context=False, include_input=False)
-        return InvalidParams(
-            [Problem(pointer("", *each["loc"]), one_line(each["msg"], MAX_QUOTED)) for each in problems]
-        )
+        return InvalidParams(problems_of_pydantic(error))
     return None
 
 

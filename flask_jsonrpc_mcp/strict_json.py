@@ -11,6 +11,7 @@ import datetime
 import json
 import math
 import re
+import sys
 import uuid
 from collections.abc import Mapping
 from decimal import Decimal
@@ -80,8 +81,9 @@ def write(value: Any) -> bytes:
 def to_plain(value: Any, depth: int = MAX_RESULT_DEPTH) -> Any:
     """Convert what a method returned to plain JSON values.
 
-    Dates and times become ISO 8601 strings, UUIDs and decimals strings, enums their value, dataclasses objects. The
-    JSON provider of the app is asked about other types. A lazy text is translated, if there is an app context.
+    Dates and times become ISO 8601 strings, UUIDs and decimals strings, enums their value, dataclasses objects.
+    pydantic dumps what is its own, and the JSON provider of the app is asked about other types. A lazy text is
+    translated, if there is an app context.
 
     :raises TypeError: for types without a JSON form.
     :raises ValueError: for NaN, infinity, lone surrogates, numbers with too many digits, and values nested too deeply.
@@ -127,6 +129,13 @@ def has_lazy_text(value: Any) -> bool:
     return any(map(has_lazy_text, value)) if isinstance(value, list) else is_lazy(value)
 
 
+def is_pydantic(kind: Any) -> bool:
+    """Whether pydantic describes, loads and dumps a class: a model, one of its dataclasses or types."""
+    return "pydantic" in sys.modules and any(
+        hasattr(kind, name) for name in ("__get_pydantic_core_schema__", "__pydantic_core_schema__")
+    )
+
+
 def _member_name(key: Any) -> str:
     if not isinstance(key, str):
         raise TypeError(f"a member name in JSON must be a string, not {type(key).__name__}")
@@ -137,6 +146,10 @@ def _member_name(key: Any) -> str:
 def _scalar_or_record(value: Any, depth: int) -> Any:
     if isinstance(value, Enum):
         return to_plain(value.value, depth - 1)
+    if is_pydantic(type(value)):
+        from pydantic_core import to_jsonable_python
+
+        return to_plain(to_jsonable_python(value, by_alias=True), depth - 1)
     if isinstance(value, str):
         return to_plain(str.__str__(value), depth)
     if isinstance(value, int):

@@ -15,13 +15,14 @@ from .. import strict_json
 from ..content import is_content_hint
 from ..errors import InvalidParams, ParseError, Problem, pointer
 from ..strict_json import to_plain
-from .shape import Run, SchemaSpec, Shape, as_marshmallow, check_schema
+from .shape import Run, SchemaSpec, Shape, as_marshmallow, as_pydantic, check_schema
 from .signatures import Function, parameters_as_members
 from .types import HintConverter, is_class_hint, is_object_hint
-from .walk import Schema, types_of, walk
+from .walk import Schema, resolve, types_of, walk
 
 if TYPE_CHECKING:
     from .marshmallow_schemas import MarshmallowSchema
+    from .pydantic_types import PydanticType
 
 MIRROR_KEYWORD = "x-mcp-header"
 """Marks a property whose value clients repeat in a header, ``Mcp-Param-...``."""
@@ -34,6 +35,8 @@ _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^`|~-]+")
 # Keywords beside which `additionalProperties` would not see all the members that are declared.
 _APPLICATORS = ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "dependencies")
 _OPENNESS = ("additionalProperties", "unevaluatedProperties")
+
+_SPECS = "a JSON Schema dict, a marshmallow schema or a dict of its fields, or a pydantic model"
 
 
 class MirroredArgument(NamedTuple):
@@ -112,8 +115,11 @@ def compile_params(function: Function, spec: SchemaSpec | None) -> Params:
     declared = as_marshmallow(spec)
     if declared is not None:
         return _params_of_marshmallow(function, declared)
+    model = as_pydantic(spec)
+    if model is not None:
+        return _params_of_pydantic(function, model)
     if not isinstance(spec, Mapping):
-        raise TypeError("params must be a JSON Schema dict, a marshmallow schema or a dict of marshmallow fields")
+        raise TypeError(f"params must be {_SPECS}")
     return _params_of_json_schema(function, spec)
 
 
@@ -165,6 +171,18 @@ def _params_of_marshmallow(function: Function, declared: MarshmallowSchema) -> P
         return Params(shape, declared.load, whole=True)
     _check_fit(function, names, passes_unknown=declared.passes_unknown)
     return Params(shape, declared.load, reserved=_reserved_names(function))
+
+
+def _params_of_pydantic(function: Function, model: PydanticType) -> Params:
+    schema = model.schema
+    if "$ref" in schema:  # a model that contains itself
+        schema = {**resolve(schema, schema["$ref"]), "$defs": schema["$defs"]}
+    if "properties" not in schema:
+        raise TypeError("params is a model without fields, but the arguments of a call are an object")
+    if _takes_whole(function, model.fields, of_a_class=True):
+        return Params(Shape(schema), model.load, whole=True)
+    _check_fit(function, dict.fromkeys(model.fields, True), passes_unknown=model.passes_unknown)
+    return Params(Shape(schema), model.load_members, reserved=_reserved_names(function))
 
 
 def _params_of_json_schema(function: Function, spec: Mapping[str, Any]) -> Params:
@@ -300,8 +318,11 @@ def _output_of_spec(spec: SchemaSpec) -> Shape:
     declared = as_marshmallow(spec)
     if declared is not None:
         return Shape(declared.to_json_schema(output=True), declared.dump)
+    model = as_pydantic(spec, output=True)
+    if model is not None:
+        return Shape(model.schema, model.dump)
     if not isinstance(spec, Mapping):
-        raise TypeError("output must be a JSON Schema dict, a marshmallow schema or a dict of marshmallow fields")
+        raise TypeError(f"output must be {_SPECS}")
     schema = to_plain(spec)
     check_schema(schema)
     return Shape(schema)

@@ -1,7 +1,8 @@
 """`Shape`: a JSON Schema that is published to clients and enforced on values.
 
-jsonschema and marshmallow take longer to import than everything else an app with tools needs. So this package imports
-`validator` and `marshmallow_schemas` inside functions, for the first value or declaration that needs them.
+jsonschema, marshmallow and pydantic take longer to import than everything else an app with tools needs. So this package
+imports `validator`, `marshmallow_schemas` and `pydantic_types` inside functions, for the first value or declaration
+that needs them.
 """
 
 from __future__ import annotations
@@ -19,14 +20,16 @@ from ..strict_json import to_plain
 
 if TYPE_CHECKING:
     import marshmallow
+    import pydantic
     from jsonschema.protocols import Validator
 
     from .marshmallow_schemas import MarshmallowSchema
+    from .pydantic_types import PydanticType
     from .walk import Schema
 
 
-SchemaSpec: TypeAlias = "marshmallow.Schema | type[marshmallow.Schema] | Mapping[str, Any]"
-"""What ``params=`` and ``output=`` take: a JSON Schema, a marshmallow schema, or a dict of marshmallow fields."""
+SchemaSpec: TypeAlias = "marshmallow.Schema | type[marshmallow.Schema] | type[pydantic.BaseModel] | Mapping[str, Any]"
+"""What ``params=`` and ``output=`` take: JSON Schema, a marshmallow schema, a dict of its fields, a pydantic model."""
 
 
 class ResultError(Exception):
@@ -141,6 +144,16 @@ def as_marshmallow(spec: Any) -> MarshmallowSchema | None:
     from .marshmallow_schemas import as_marshmallow as convert
 
     return convert(spec)
+
+
+def as_pydantic(spec: Any, *, output: bool = False) -> PydanticType | None:
+    """Convert a pydantic model; ``None`` for anything else."""
+    pydantic = sys.modules.get("pydantic")
+    if pydantic is None or not isinstance(spec, type) or not issubclass(spec, pydantic.BaseModel):
+        return None
+    from .pydantic_types import PydanticType
+
+    return PydanticType(spec, output=output)
 
 
 def accept_nothing(value: object) -> bool:

@@ -8,17 +8,17 @@ import functools
 import types
 import uuid
 from collections import abc
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from enum import Enum
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
-from ..errors import InvalidParams, Problem, pointer
-from ..strict_json import is_lazy, to_plain
+from ..errors import MAX_PROBLEMS, InvalidParams, Problem, pointer
+from ..strict_json import is_lazy, is_pydantic, to_plain
 from . import formats
 from .shape import Shape, check_schema
 from .signatures import NO_DEFAULT, Member, dataclass_members, is_typed_dict, qualifier_of, typed_dict_members
-from .walk import ANNOTATIONS, types_of
+from .walk import ANNOTATIONS, replace_references, types_of
 
 Load = Callable[[Any], Any]
 """Makes the Python value of a JSON value that fits the schema."""
@@ -85,6 +85,17 @@ class Definitions:
             self.schemas[name] = schema
         return {"$ref": f"#/$defs/{self._recursive[kind]}"}
 
+    def adopt(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
+        """Return a schema that another library made, or a reference to it if a class in it contains itself."""
+        if "$defs" not in schema:
+            return schema
+        for known, definition in self.schemas.items():
+            if definition == replace_references(schema, f"#/$defs/{known}"):
+                return {"$ref": f"#/$defs/{known}"}
+        address = f"#/$defs/{self._free_name(name)}"
+        self.schemas[address.rpartition("/")[2]] = replace_references(schema, address)
+        return {"$ref": address}
+
     def attach(self, schema: dict[str, Any]) -> dict[str, Any]:
         """Add the definitions that the schema's references lead to."""
         return {**schema, "$defs": self.schemas} if self.schemas else schema
@@ -145,6 +156,8 @@ class HintConverter:
         if origin in (Union, types.UnionType):
             return self._union(arguments)
         kind = origin or hint
+        if is_pydantic(kind):
+            return self._pydantic(hint, kind.__name__)
         if kind in _ARRAYS:
             return self._array(kind, arguments)
         if kind in _OBJECTS:
@@ -248,7 +261,7 @@ class HintConverter:
         load_item = item.load
         if load_item is None:
             return Converted(schema, None if make is list else tuple)
-        return Converted(schema, lambda values: make(_load_at(n, load_item, v) for n, v in enumerate(values)))
+        return Converted(schema, lambda values: make(_load_each((n, load_item, v) for n, v in enumerate(values))))
 
     def _fixed_tuple(self, hints: Sequence[Any]) -> Converted:
         items = [self.convert(hint) for hint in hints]
@@ -257,7 +270,7 @@ class HintConverter:
         loads = [item.load or as_it_is for item in items]
         return Converted(
             {"type": "array", "prefixItems": prefix, "minItems": count, "maxItems": count},
-            lambda values: tuple(_load_at(n, loads[n], value) for n, value in enumerate(values)),
+            lambda values: tuple(_load_each((n, loads[n], value) for n, value in enumerate(values))),
         )
 
     def _mapping(self, hints: Sequence[Any]) -> Converted:
@@ -272,7 +285,12 @@ class HintConverter:
         load_item = item.load
         if load_item is None:
             return Converted(schema)
-        return Converted(schema, lambda members: {name: _load_at(name, load_item, v) for name, v in members.items()})
+
+        def load(members: dict[str, Any]) -> dict[str, Any]:
+            loaded = _load_each((name, load_item, value) for name, value in members.items())
+            return dict(zip(members, loaded, strict=True))
+
+        return Converted(schema, load)
 
     def _record(self, kind: type, build: Callable[[Any], Converted]) -> Converted:
         """Convert a class with members, which may contain itself: its loader is looked up when it is needed."""
@@ -284,6 +302,13 @@ class HintConverter:
 
         schema = self.definitions.schema_of(kind, kind.__name__, build_schema)
         return Converted(schema, lambda value: self._loads[kind](value))
+
+    def _pydantic(self, hint: Any, name: str) -> Converted:
+        from .pydantic_types import PydanticType  # see `shape`
+
+        self._is_plain = False
+        converted = PydanticType(hint, output=self.output)
+        return Converted(self.definitions.adopt(name, converted.schema), converted.load)
 
     def _dataclass(self, kind: Any) -> Converted:
         # An instance of a subclass, with more fields, still is one.
@@ -349,22 +374,32 @@ def _members_loader(members: Mapping[str, Converted]) -> Load | None:
         return None
 
     def load(value: Mapping[str, Any]) -> dict[str, Any]:
-        loaded = dict(value)
-        for name, load_member in loads:
-            if name in loaded:
-                loaded[name] = _load_at(name, load_member, loaded[name])
-        return loaded
+        present = [(name, load_member, value[name]) for name, load_member in loads if name in value]
+        loaded = _load_each(present)
+        return {**value, **{name: item for (name, *_), item in zip(present, loaded, strict=True)}}
 
     return load
 
 
-def _load_at(step: object, load: Load, value: Any) -> Any:
-    """Load the value at one step of a path, and name the step if it is refused."""
-    try:
-        return load(value)
-    except InvalidParams as error:
-        problems = [Problem(pointer("", step) + path, message) for path, message in error.problems]
-        raise InvalidParams(problems) from error.__cause__
+def _load_each(parts: Iterable[tuple[object, Load, Any]]) -> list[Any]:
+    """Load the parts of a value, each given with its step of the path.
+
+    :raises InvalidParams: with what is wrong with all of them.
+    """
+    loaded: list[Any] = []
+    problems: list[Problem] = []
+    cause = None
+    for step, load, value in parts:
+        try:
+            loaded.append(load(value))
+        except InvalidParams as error:
+            problems += [Problem(pointer("", step) + path, message) for path, message in error.problems]
+            cause = error.__cause__
+            if len(problems) >= MAX_PROBLEMS:
+                break
+    if problems:
+        raise InvalidParams(problems) from cause
+    return loaded
 
 
 def _is_read_alike(keyword: str, value: Any) -> bool:

@@ -1,0 +1,107 @@
+"""Let pydantic describe, load and dump what is its own: models, its dataclasses and its types."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import pydantic
+from pydantic.json_schema import GenerateJsonSchema
+
+from .. import strict_json
+from ..errors import InvalidParams, problems_of_pydantic
+from .shape import ResultError, check_schema
+from .walk import has_references, inline_references
+
+
+class PydanticType:
+    """A hint that pydantic reads, as the modules see it that do not know pydantic.
+
+    :raises TypeError: if pydantic cannot make a JSON Schema of it.
+    """
+
+    def __init__(self, hint: Any, *, output: bool = False) -> None:
+        self._hint = hint
+        try:
+            self._adapter = pydantic.TypeAdapter[Any](hint)
+            schema = self._adapter.json_schema(
+                mode="serialization" if output else "validation", schema_generator=_Generator
+            )
+        except (pydantic.errors.PydanticUserError, pydantic.errors.PydanticUndefinedAnnotation) as error:
+            raise TypeError(f"pydantic cannot describe it: {error.message}") from error
+        check_schema(schema)
+        in_place = inline_references(schema)
+        in_place.pop("$defs", None)
+        self.schema = schema if has_references(in_place) else in_place
+
+    @property
+    def fields(self) -> list[str]:
+        """The names of a model's fields after loading. All are always there, given or by default."""
+        return list(self._hint.model_fields)
+
+    @property
+    def passes_unknown(self) -> bool:
+        """Whether a model keeps members that it does not declare."""
+        return bool(self._hint.model_config.get("extra") == "allow")
+
+    def load(self, value: Any) -> Any:
+        """Load a JSON value.
+
+        :raises InvalidParams: with everything that is wrong with it.
+        """
+        try:
+            # As JSON, because only then a strict model takes a text for a date.
+            return self._adapter.validate_json(strict_json.write(value))
+        except pydantic.ValidationError as error:
+            raise InvalidParams(problems_of_pydantic(error, functools.partial(_path_in, value))) from error
+
+    def load_members(self, value: Any) -> dict[str, Any]:
+        """Load a JSON object, and return the fields of the model by name."""
+        return dict(self.load(value))
+
+    def dump(self, result: Any) -> Any:
+        """Dump a result, which may be an object or a mapping with the same fields, as plain JSON."""
+        try:
+            loaded = self._adapter.validate_python(result, from_attributes=True)
+        except pydantic.ValidationError as error:
+            problems = "; ".join(map(str, problems_of_pydantic(error)))
+            raise ResultError(f"the result is not a {self._hint.__name__}: {problems}") from error
+        return strict_json.to_plain(self._adapter.dump_python(loaded, mode="json", by_alias=True))
+
+
+class _Generator(GenerateJsonSchema):
+    """Make schemas as ours are: without a title for each name, and closed unless the class sets ``extra`` itself."""
+
+    ignored_warning_kinds = GenerateJsonSchema.ignored_warning_kinds | {"non-serializable-default"}
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+    def model_schema(self, schema: Any) -> dict[str, Any]:
+        return self._closed(super().model_schema(schema), schema["cls"].model_config)
+
+    def dataclass_schema(self, schema: Any) -> dict[str, Any]:
+        return self._closed(super().dataclass_schema(schema), getattr(schema["cls"], "__pydantic_config__", {}))
+
+    def tagged_union_schema(self, schema: Any) -> dict[str, Any]:
+        alternatives = super().tagged_union_schema(schema)
+        alternatives.pop("discriminator", None)  # of OpenAPI; it would name definitions that are written in place
+        return alternatives
+
+    def _closed(self, schema: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+        if self.mode == "serialization":
+            # An instance of a subclass, with more fields, still is one.
+            return {name: value for name, value in schema.items() if (name, value) != ("additionalProperties", False)}
+        return schema if "extra" in config or "properties" not in schema else {**schema, "additionalProperties": False}
+
+
+def _path_in(value: Any, steps: tuple[int | str, ...], error: str) -> list[Any]:
+    """Keep the steps that lead into a value: pydantic also names the alternatives that it tried."""
+    path: list[Any] = []
+    step: Any
+    for step in steps:
+        if (isinstance(value, dict) and step in value) or (isinstance(value, list) and isinstance(step, int)):
+            value = value[step]
+            path.append(step)
+    return [*path, steps[-1]] if error == "missing" else path
