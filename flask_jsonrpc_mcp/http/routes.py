@@ -43,6 +43,7 @@ class Route:
     :param views: By HTTP method; that of GET serves HEAD too.
     :param error_response: Builds the response to an error, in the form of this face.
     :param open: Serve everyone, and do not check credentials.
+    :param page: The name of a page below this path, to which browsers are redirected if the blueprint has it.
     """
 
     def __init__(
@@ -53,12 +54,14 @@ class Route:
         error_response: Callable[[RpcError], Response],
         *,
         open: bool = False,
+        page: str | None = None,
     ) -> None:
         self.path = path
         self.endpoint = endpoint
         self.views = {**views, "HEAD": views["GET"]} if "GET" in views else views
         self.error_response = error_response
         self.open = open
+        self.page = page
 
     @property
     def methods(self) -> list[str]:
@@ -80,7 +83,7 @@ class Route:
             origin = current.headers.get("Origin")
             route = routes.get(_VARIABLE.sub(lambda found: own[found[1]], self.path).rstrip("/"), self) if own else self
             try:
-                response = route._serve(current, origin, registry, own if route is self else {})
+                response = route._serve(current, origin, registry, routes, own if route is self else {})
             except HTTPException:
                 raise  # abort() in a callback of the auth object; Flask passes it to host_app
             # Callbacks of the app run here too, such as a verify_password that calls sys.exit().
@@ -96,14 +99,21 @@ class Route:
         return view
 
     def _serve(
-        self, request: Request, origin: str | None, registry: Registry, variables: Mapping[str, Any]
+        self,
+        request: Request,
+        origin: str | None,
+        registry: Registry,
+        routes: Mapping[str, Route],
+        variables: Mapping[str, Any],
     ) -> Response:
         try:
             check_host(request)
             if origin is not None:
                 check_origin(request, origin)
             view = self.views.get(request.method) or self.views.get(ANY_VERB)
-            if view is None:
+            if view is None and f"{self.path}/{self.page}" in routes and _is_browser(request):
+                response = self._show_page(request)
+            elif view is None:
                 response = self._options(request.method)
             else:
                 caller = Caller() if self.open else registry.auth.admit(request)
@@ -116,12 +126,24 @@ class Route:
         """Respond to a failure, with a challenge if it is a 401."""
         return _challenge(self.error_response(error), registry)
 
+    def _show_page(self, request: Request) -> Response:
+        response = no_content(303)
+        # Relative, so that no part of the request can lead to another site.
+        start = "" if request.path.endswith("/") else f"{self.path.rpartition('/')[2]}/"
+        response.headers["Location"] = f"{start}{self.page}"
+        return response
+
     def _options(self, verb: str) -> Response:
         if verb != "OPTIONS":
             raise VerbNotAllowed(self.methods)
         response = no_content()
         response.headers["Allow"] = ", ".join(self.methods)
         return response
+
+
+def _is_browser(request: Request) -> bool:
+    """Return whether someone opens a page. MCP clients accept ``text/event-stream`` by GET, and programs anything."""
+    return request.method in ("GET", "HEAD") and "text/html" in request.headers.get("Accept", "")
 
 
 def _challenge(response: Response, registry: Registry) -> Response:

@@ -60,7 +60,7 @@ def mcp_error(error: RpcError) -> Response:
     return _plain(error.status, RpcResponse(None, error=error))
 
 
-ROUTES = (Route("/mcp", "mcp", {"POST": post}, mcp_error),)
+ROUTES = (Route("/mcp", "mcp", {"POST": post}, mcp_error, page="explorer"),)
 
 
 def _serve_modern(payload: Any, context: RequestContext, backlog: Backlog | None) -> Response:

@@ -10,6 +10,7 @@ from base64 import b64encode
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 import pytest
 from flask_httpauth import HTTPDigestAuth, HTTPTokenAuth, MultiAuth
@@ -209,6 +210,38 @@ def test_it_can_be_turned_off(options: dict[str, Any]) -> None:
 def test_other_verbs_are_405(site: Site) -> None:
     response = site.client.post(PATH)
     assert (response.status_code, response.headers["Allow"]) == (405, "GET, HEAD, OPTIONS")
+
+
+BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/"])
+@pytest.mark.parametrize("options", [{}, {"auth": make_auth(), "require_auth": True}], ids=["open", "closed"])
+def test_a_browser_that_opens_the_url_for_ai_clients_is_sent_to_it(path: str, options: dict[str, Any]) -> None:
+    app = make_app(McpBlueprint(url_prefix="/<team>", **options))
+    response = app.test_client().get(f"/red{path}", base_url="http://localhost/under", headers=BROWSER)
+    assert (response.status_code, response.data) == (303, b"")
+    assert response.headers["Cache-Control"] == "no-store"
+    target = urljoin(f"http://localhost/under/red{path}", response.headers["Location"])
+    assert target == "http://localhost/under/red/mcp/explorer"
+
+
+@pytest.mark.parametrize("accept", [None, "*/*", "text/event-stream", "application/json, text/event-stream"])
+def test_every_other_client_that_opens_it_is_told_that_only_post_is_served(site: Site, accept: str | None) -> None:
+    """As MCP says. Clients of older versions try to open an event stream by GET, and go on without it."""
+    response = site.client.get("/mcp", headers={} if accept is None else {"Accept": accept})
+    assert (response.status_code, response.headers["Allow"]) == (405, "OPTIONS, POST")
+
+
+def test_without_the_explorer_a_browser_is_told_so_too() -> None:
+    response = Site(McpBlueprint(explorer=False)).client.get("/mcp", headers=BROWSER)
+    assert (response.status_code, response.headers["Allow"]) == (405, "OPTIONS, POST")
+
+
+def test_a_browser_is_sent_from_no_other_path(site: Site) -> None:
+    for path in ("/jsonrpc", "/mcp/tools/invoke"):
+        assert site.client.get(path, headers=BROWSER).status_code in (400, 405)
+    assert site.client.put("/mcp", headers=BROWSER).status_code == 405
 
 
 def test_describe_tells_the_permissions_of_a_tool(guarded_site: Site) -> None:

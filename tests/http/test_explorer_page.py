@@ -74,6 +74,12 @@ def test_the_first_minutes_of_a_newcomer(garden: Server, driver: Chrome) -> None
     assert page.complaints() == []
 
 
+def test_the_url_for_ai_clients_leads_here_in_a_browser(page: Explorer) -> None:
+    page.driver.get(f"{page.url}/mcp")
+    page.wait_for("h1", "agency")
+    assert page.driver.current_url == f"{page.url}/mcp/explorer"
+
+
 # What there is
 
 
