@@ -15,6 +15,7 @@ from ..strict_json import MAX_DECIMAL_DIGITS
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _TIME = re.compile(r"(\d\d:\d\d(?::\d\d)?)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)?", re.ASCII)
+_DATE_TIME = re.compile(r"(.{10})[Tt ](.*)", re.DOTALL)
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 # RFC 3986 has many kinds of URI, such as mailto: and urn:, and they share only this.
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s\x00-\x1f\x7f]+")
@@ -26,17 +27,19 @@ _DIGITS = f"[0-9]{{1,{MAX_DECIMAL_DIGITS}}}"
 DECIMAL = {"anyOf": [{"type": "string", "pattern": rf"^-?{_DIGITS}(\.{_DIGITS})?$"}, {"type": "number"}]}
 
 
+def _match(form: re.Pattern[str], text: str) -> re.Match[str]:
+    found = form.fullmatch(text)
+    if found is None:
+        raise ValueError("the text has another form")
+    return found
+
+
 def parse_date(text: str) -> datetime.date:
-    if not _DATE.fullmatch(text):
-        raise ValueError("not a date")
-    return datetime.date.fromisoformat(text)
+    return datetime.date.fromisoformat(_match(_DATE, text)[0])
 
 
 def parse_time(text: str) -> datetime.time:
-    match = _TIME.fullmatch(text)
-    if match is None:
-        raise ValueError("not a time")
-    clock, fraction, offset = match.groups()
+    clock, fraction, offset = _match(_TIME, text).groups()
     # Python 3.10 reads neither "Z" nor fractions of other than three or six digits.
     fraction = "." + (fraction + "00000")[:6] if fraction else ""
     offset = "+00:00" if offset in ("Z", "z") else offset or ""
@@ -45,22 +48,16 @@ def parse_time(text: str) -> datetime.time:
 
 def parse_datetime(text: str) -> datetime.datetime:
     """Read ISO 8601 with or without an offset; without one the result is naive, as Python's own are."""
-    day, separator, clock = text[:10], text[10:11], text[11:]
-    if separator not in ("T", "t", " "):
-        raise ValueError("not a date and time")
+    day, clock = _match(_DATE_TIME, text).groups()
     return datetime.datetime.combine(parse_date(day), parse_time(clock))
 
 
 def parse_uuid(text: str) -> uuid.UUID:
-    if not _UUID.fullmatch(text):
-        raise ValueError("not a UUID")
-    return uuid.UUID(text)
+    return uuid.UUID(_match(_UUID, text)[0])
 
 
 def parse_uri(text: str) -> str:
-    if not _URI.fullmatch(text):
-        raise ValueError("not a URI")
-    return text
+    return _match(_URI, text)[0]
 
 
 def parse_decimal(value: str | int | float) -> Decimal:
@@ -127,6 +124,11 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
     ASCII, white space is that of Unicode.
     """
     return re.compile(_ESCAPE_CLASS_OR_END.sub(_to_python, pattern), re.ASCII)
+
+
+def matches(value: object, pattern: str) -> bool:
+    """Search a string for a pattern. Other values match every pattern."""
+    return not isinstance(value, str) or compile_pattern(pattern).search(value) is not None
 
 
 def _to_python(match: re.Match[str]) -> str:

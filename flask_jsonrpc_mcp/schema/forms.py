@@ -13,13 +13,14 @@ from ..strict_json import to_plain
 from .formats import DECIMAL
 from .shape import Shape, as_marshmallow, check_schema
 from .signatures import Member
-from .types import HintConverter, Load, as_it_is
+from .types import HintConverter, Load, as_it_is, object_schema
 
 FORMATS = ("email", "uri", "date", "date-time")
 """The formats that MCP allows in a form; others are enforced, but not shown."""
 
 _SIMPLE = ("string", "number", "integer", "boolean")
 _NULL = {"type": "null"}
+_NO_DEFAULT = ("default", None)
 
 
 class Form(NamedTuple):
@@ -87,11 +88,12 @@ def _form(schema: dict[str, Any], load: Load) -> Form:
     for name in schema.get("required", ()):
         if name not in properties:
             raise ValueError(f"{name!r} is required, but not among the properties")
-    enforced: dict[str, Any] = {"type": "object", "properties": properties}
-    if required:
-        enforced["required"] = required
-    shown = {**enforced, "properties": {name: _shown(rules) for name, rules in properties.items()}}
-    return Form(shown, Shape(enforced), load, tuple(blank))
+    enforced = object_schema(properties, required, closed=False)
+    shown = {
+        name: {key: value for key, value in rules.items() if key != "format" or value in FORMATS}
+        for name, rules in properties.items()
+    }
+    return Form({**enforced, "properties": shown}, Shape(enforced), load, tuple(blank))
 
 
 def _simplified(rules: Any) -> tuple[dict[str, Any], bool]:
@@ -99,33 +101,24 @@ def _simplified(rules: Any) -> tuple[dict[str, Any], bool]:
     if not isinstance(rules, dict):
         return {}, False
     choices, kinds = rules.get("anyOf", []), rules.get("type")
-    rest = {key: value for key, value in rules.items() if key not in ("anyOf", "type")}
+    rest = {key: value for key, value in rules.items() if key not in ("anyOf", "type") and (key, value) != _NO_DEFAULT}
     if choices == DECIMAL["anyOf"]:
         default = {"default": float(rest["default"])} if isinstance(rest.get("default"), str) else {}
         return {"type": "number", **rest, **default}, False
     if len(choices) == 2 and _NULL in choices:
         [choice] = [choice for choice in choices if choice != _NULL]
-        return {**_simplified(choice)[0], **_without_null_default(rest)}, True
+        return {**_simplified(choice)[0], **rest}, True
     if isinstance(kinds, list) and len(kinds) == 2 and "null" in kinds:
         [kind] = [kind for kind in kinds if kind != "null"]
-        return {"type": kind, **_without_null_default(rest)}, True
+        return {"type": kind, **rest}, True
     if kinds is None and all(isinstance(choice, str) for choice in rules.get("enum", [None])):
         return {"type": "string", **rest}, False
     return rules, False
 
 
-def _without_null_default(rules: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in rules.items() if key != "default" or value is not None}
-
-
 def _check_simple(name: str, rules: dict[str, Any]) -> None:
-    inner = rules.get("items", {}) if rules.get("type") == "array" else rules
-    choices = inner.get("enum") or [choice.get("const") for choice in inner.get("oneOf") or inner.get("anyOf") or []]
-    if rules.get("type") == "array" and choices:
-        return
-    if rules.get("type") not in _SIMPLE:
+    is_choice = rules.get("type") == "array" and any(
+        rules.get("items", {}).get(key) for key in ("enum", "oneOf", "anyOf")
+    )
+    if not is_choice and rules.get("type") not in _SIMPLE:
         raise TypeError(f"{name!r}: a form can ask for a text, a number, true or false, or a choice of texts")
-
-
-def _shown(rules: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in rules.items() if key != "format" or value in FORMATS}

@@ -7,17 +7,17 @@ its depth. And a problem is reported at the member it is about, without a copy o
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import islice
 from typing import Any, TypeAlias
 
 from jsonschema import ValidationError, validators
 from jsonschema.protocols import Validator
 
 from ..errors import MAX_PROBLEMS
-from .formats import compile_pattern, has_format
+from .formats import compile_pattern, has_format, matches
 from .shape import RUN, Run
 from .walk import TYPE_NAMES, Schema
 
@@ -25,14 +25,13 @@ Errors: TypeAlias = Iterable[ValidationError]
 Check: TypeAlias = Callable[[Any, Any, Any, Any], Errors | None]
 """How jsonschema calls a keyword: with the validator, the keyword's value, the instance and the schema around."""
 
-DYNAMIC = ("$dynamicRef", "$recursiveRef")
-REFERENCES = ("$ref", *DYNAMIC)
+DYNAMIC = {"$dynamicRef", "$recursiveRef"}
+REFERENCES = {"$ref", *DYNAMIC}
 
 _LIMITS: dict[type, str] = {str: "maxLength", list: "maxItems", dict: "maxProperties"}
-# These look at nothing inside of a value, so they cost nothing.
-_UNGUARDED = {"type", "required", *_LIMITS.values()}
-# Rules for the same value, in whose schemas there are rules for its members too.
-_IN_PLACE = {*REFERENCES, "allOf", "if", "dependentSchemas", "properties", "patternProperties", "additionalProperties"}
+_OF_OBJECTS = ("required", "properties", "patternProperties", "additionalProperties", "unevaluatedProperties")
+_OF_LISTS = ("items", "prefixItems", "additionalItems", "contains", "uniqueItems", "unevaluatedItems")
+_KINDS: dict[str, type] = {**dict.fromkeys(_OF_OBJECTS, dict), **dict.fromkeys(_OF_LISTS, list)}
 
 
 @functools.cache
@@ -45,7 +44,7 @@ def with_our_keywords(dialect: type[Validator], *, remembers: bool) -> type[Vali
     checks |= {name: _decided(checks[name]) for name in ("not", "contains") if name in checks}
     if remembers:
         checks |= {name: _followed_once(checks[name]) for name in REFERENCES if name in checks}
-    checks |= {name: _guarded(name, check) for name, check in checks.items() if name not in _UNGUARDED}
+    checks |= {name: _guarded(name, check) for name, check in checks.items() if name not in ("type", *_LIMITS.values())}
     extended: type[Validator] = validators.extend(dialect, checks)  # type: ignore[no-untyped-call]
     return extended
 
@@ -61,26 +60,27 @@ class NoAlternative(ValidationError):
 
     def __init__(self, validator: Any, schemas: Sequence[Any], instance: Any) -> None:
         super().__init__("fits no alternative")
-        self._validators = [validator.evolve(schema=schema) for schema in schemas if schema is not False]
-        self._value = instance
+        self._found_by = validator, schemas, instance
 
     # When it is asked for: a list can have a million such items, and only the first are reported.
     @cached_property
     def alternatives(self) -> list[list[ValidationError]]:
         """The first errors of each alternative, but for ``false``, which nothing could fit."""
-        return [list(islice(validator.iter_errors(self._value), MAX_PROBLEMS)) for validator in self._validators]
+        validator, schemas, instance = self._found_by
+        found = (validator.evolve(schema=schema).iter_errors(instance) for schema in schemas if schema is not False)
+        return [list(itertools.islice(errors, MAX_PROBLEMS)) for errors in found]
 
 
 def _guarded(name: str, check: Check) -> Check:
-    """Do not look into a value that is too large. In a run that collects, collect instead."""
-    collect = COLLECTORS.get(name, check if name in _IN_PLACE else None)
+    """Check only values of the keyword's kind, and look into none that is too large."""
+    kind = _KINDS.get(name, object)
 
     def guarded(validator: Any, rules: Any, instance: Any, schema: Schema) -> Errors | None:
-        chosen = collect if RUN.get().collecting else check
-        limit = _LIMITS.get(type(instance))
-        if chosen is None or (limit in schema and is_too_large(instance, schema)):
+        if not isinstance(instance, kind) or (_LIMITS.get(type(instance)) in schema and is_too_large(instance, schema)):
             return None
-        return chosen(validator, rules, instance, schema)
+        if RUN.get().collecting:
+            return _collect(name, check, validator, rules, instance, schema)
+        return check(validator, rules, instance, schema)
 
     return guarded
 
@@ -109,7 +109,7 @@ def _followed_once(check: Check) -> Check:
 
 
 def _fits(validator: Any, rules: Any, instance: Any) -> bool:
-    with Run(deciding=True):
+    with Run.within(deciding=True):
         # Not is_valid(), nor any() around this function: each frame counts, where a value may have 64 levels.
         return next(validator.evolve(schema=rules).iter_errors(instance), None) is None
 
@@ -118,7 +118,7 @@ def _decided(check: Check) -> Check:
     """Check a keyword with nothing to say but yes or no about the schema inside it."""
 
     def decided(validator: Any, rules: Any, instance: Any, schema: Schema) -> Errors:
-        with Run(deciding=True):
+        with Run.within(deciding=True):
             return list(check(validator, rules, instance, schema) or ())
 
     return decided
@@ -133,8 +133,7 @@ def _type(validator: Any, types: str | Sequence[str], instance: Any, schema: Sch
 
 
 def _pattern(validator: Any, pattern: str, instance: Any, schema: Schema) -> Errors:
-    # As ECMA-262 reads it, where jsonschema reads it as Python does.
-    if isinstance(instance, str) and not compile_pattern(pattern).search(instance):
+    if not matches(instance, pattern):
         yield ValidationError("does not match")
 
 
@@ -144,34 +143,30 @@ def _format(validator: Any, name: str, instance: Any, schema: Schema) -> Errors:
 
 
 def _required(validator: Any, names: Sequence[str], instance: Any, schema: Schema) -> Errors:
-    if isinstance(instance, dict):
-        for name in names:
-            if name not in instance:
-                yield ValidationError("is missing", path=[name])
+    for name in names:
+        if name not in instance:
+            yield ValidationError("is missing", path=[name])
 
 
 def _properties(validator: Any, properties: Mapping[str, Any], instance: Any, schema: Schema) -> Errors:
-    if isinstance(instance, dict):
-        for name, rules in properties.items():
-            if name in instance:
-                yield from _member(validator, instance, name, rules)
+    for name, rules in properties.items():
+        if name in instance:
+            yield from _member(validator, instance, name, rules)
 
 
 def _pattern_properties(validator: Any, patterns: Mapping[str, Any], instance: Any, schema: Schema) -> Errors:
-    if isinstance(instance, dict):
-        for pattern, rules in patterns.items():
-            for name in filter(compile_pattern(pattern).search, _names(instance, schema)):
-                yield from _member(validator, instance, name, rules)
+    for pattern, rules in patterns.items():
+        for name in _names_like(pattern, instance, schema):
+            yield from _member(validator, instance, name, rules)
 
 
 def _additional_properties(validator: Any, rules: Any, instance: Any, schema: Schema) -> Errors:
-    if isinstance(instance, dict):
-        names, known = _names(instance, schema), set(schema.get("properties", ()))
-        for pattern in schema.get("patternProperties", ()):
-            known.update(filter(compile_pattern(pattern).search, names))
-        for name in names:
-            if name not in known:
-                yield from _member(validator, instance, name, rules)
+    known = set(schema.get("properties", ()))
+    for pattern in schema.get("patternProperties", ()):
+        known.update(_names_like(pattern, instance, schema))
+    for name in _names(instance, schema):
+        if name not in known:
+            yield from _member(validator, instance, name, rules)
 
 
 def _names(instance: dict[str, Any], schema: Schema) -> Iterable[str]:
@@ -182,19 +177,19 @@ def _names(instance: dict[str, Any], schema: Schema) -> Iterable[str]:
     return [name for name in instance if not is_too_large(name, limits)]
 
 
+def _names_like(pattern: str, instance: dict[str, Any], schema: Schema) -> Iterable[str]:
+    return filter(compile_pattern(pattern).search, _names(instance, schema))
+
+
 def _member(validator: Any, instance: Any, place: Any, rules: Any) -> Errors:
-    run = RUN.get()
-    if run.collecting:
-        run.collected.add(place)
-        return ()
     if rules is False:
-        return [ValidationError("is not allowed", path=[place])]
+        return [ValidationError("is not allowed", validator="false", path=[place])]
     errors: Errors = validator.descend(instance[place], rules, path=place, schema_path=place)
     return errors
 
 
 def _unique_items(validator: Any, unique: bool, instance: Any, schema: Schema) -> Errors:
-    if unique and isinstance(instance, list) and len(set(map(_canonical, instance))) != len(instance):
+    if unique and len(set(map(_canonical, instance))) != len(instance):
         yield ValidationError("has the same item twice")
 
 
@@ -247,50 +242,44 @@ def _if(validator: Any, condition: Any, instance: Any, schema: Schema) -> Errors
         yield from validator.descend(instance, schema[branch], schema_path=branch)
 
 
-def _unevaluated(keyword: str, kind: type) -> Check:
+def _unevaluated(keyword: str) -> Check:
     """Make a keyword with rules for the members, or the items, that nothing else in its schema has rules for."""
 
     def check(validator: Any, rules: Any, instance: Any, schema: Schema) -> Errors:
-        if isinstance(instance, kind):
-            others = {name: value for name, value in schema.items() if name != keyword}
-            with Run(collecting=True) as run:
-                list(validator.evolve(schema=others).iter_errors(instance))
-            for place in _places(instance):
-                if place not in run.collected:
-                    yield from _member(validator, instance, place, rules)
+        others = {name: value for name, value in schema.items() if name != keyword}
+        with Run.within(collecting=True) as run:
+            list(validator.evolve(schema=others).iter_errors(instance))
+        for place in range(len(instance)) if isinstance(instance, list) else instance:
+            if place not in run.collected:
+                yield from _member(validator, instance, place, rules)
 
     return check
 
 
-def _places(instance: Any) -> Iterable[Any]:
-    return range(len(instance)) if isinstance(instance, list) else instance
-
-
-def _collect_all(validator: Any, rules: Any, instance: Any, schema: Schema) -> None:
-    if isinstance(instance, (dict, list)):
-        RUN.get().collected.update(_places(instance))
-
-
-def _collect_items(validator: Any, rules: Any, instance: Any, schema: Schema) -> None:
-    if isinstance(instance, list):
-        RUN.get().collected.update(range(len(rules if isinstance(rules, list) else instance)))
-
-
-def _collect_additional_items(validator: Any, rules: Any, instance: Any, schema: Schema) -> None:
-    if "items" in schema:  # without it, the keyword is ignored
-        _collect_items(validator, rules, instance, schema)
-
-
-def _collect_contained(validator: Any, rules: Any, instance: Any, schema: Schema) -> None:
-    if isinstance(instance, list):
-        contained = (index for index, item in enumerate(instance) if _fits(validator, rules, item))
-        RUN.get().collected.update(contained)
-
-
-def _collect_in_fitting(validator: Any, schemas: Sequence[Any], instance: Any, schema: Schema) -> Errors:
-    for inner in schemas:
-        if _fits(validator, inner, instance):
-            yield from validator.descend(instance, inner)
+def _collect(name: str, check: Check, validator: Any, rules: Any, instance: Any, schema: Schema) -> Errors | None:
+    """Collect the members, or the items, that a keyword has rules for."""
+    places: Iterable[Any] = ()
+    match name:
+        case "properties":
+            places = instance.keys() & rules.keys()
+        case "patternProperties":
+            places = itertools.chain.from_iterable(_names_like(pattern, instance, schema) for pattern in rules)
+        case "additionalProperties" | "unevaluatedProperties":
+            places = instance
+        case "items" | "prefixItems" if isinstance(rules, list):
+            places = range(len(rules))
+        case "items" | "unevaluatedItems":
+            places = range(len(instance))
+        case "additionalItems" if "items" in schema:  # without it, the keyword is ignored
+            places = range(len(instance))
+        case "contains":
+            places = [index for index, item in enumerate(instance) if _fits(validator, rules, item)]
+        case "anyOf" | "oneOf":
+            return _all_of(validator, [inner for inner in rules if _fits(validator, inner, instance)], instance, schema)
+        case "allOf" | "if" | "dependentSchemas" | "$ref" | "$dynamicRef" | "$recursiveRef":
+            return check(validator, rules, instance, schema)
+    RUN.get().collected.update(places)
+    return None
 
 
 OURS: dict[str, Check] = {
@@ -306,16 +295,6 @@ OURS: dict[str, Check] = {
     "anyOf": _any_of,
     "oneOf": _one_of,
     "if": _if,
-    "unevaluatedProperties": _unevaluated("unevaluatedProperties", dict),
-    "unevaluatedItems": _unevaluated("unevaluatedItems", list),
-}
-COLLECTORS: dict[str, Check] = {
-    "anyOf": _collect_in_fitting,
-    "oneOf": _collect_in_fitting,
-    "prefixItems": _collect_items,
-    "items": _collect_items,
-    "additionalItems": _collect_additional_items,
-    "contains": _collect_contained,
-    "unevaluatedProperties": _collect_all,
-    "unevaluatedItems": _collect_all,
+    "unevaluatedProperties": _unevaluated("unevaluatedProperties"),
+    "unevaluatedItems": _unevaluated("unevaluatedItems"),
 }

@@ -9,8 +9,9 @@ from __future__ import annotations
 import copy
 import decimal
 import re
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
-from typing import Any, ClassVar, get_origin
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any, get_origin
 
 import marshmallow
 from marshmallow import fields, validate
@@ -18,7 +19,7 @@ from marshmallow import fields, validate
 from ..errors import InvalidParams, Problem, problems_of_messages
 from ..strict_json import to_plain
 from .formats import DECIMAL
-from .types import Definitions, nullable, object_schema
+from .types import Definitions, nullable, object_schema, tuple_schema
 
 Partial = bool | Collection[str] | None
 """Which members may be missing though they are required: all, these, or as the schema itself says."""
@@ -56,7 +57,11 @@ def as_marshmallow(spec: Any) -> MarshmallowSchema | None:
         return MarshmallowSchema(spec)
     if _is_subclass(spec, marshmallow.Schema):
         return MarshmallowSchema(spec())
-    if isinstance(spec, Mapping) and spec and all(_is_field(value) for value in spec.values()):
+    if (
+        isinstance(spec, Mapping)
+        and spec
+        and all(isinstance(field, fields.Field) or _is_subclass(field, fields.Field) for field in spec.values())
+    ):
         return MarshmallowSchema(marshmallow.Schema.from_dict(dict(spec))())
     return None
 
@@ -135,135 +140,92 @@ class _Converter:
 
     def field(self, field: fields.Field[Any], partial: Partial = None) -> dict[str, Any]:
         converted = self._type_of(field, partial)
-        for validator in field.validators:
-            converted.update(_rules_of(validator, field, converted))
+        for validator in _flattened(field.validators):
+            with suppress(_NoJsonForm):
+                converted.update(_rules_of(validator, field, converted))
         if field.allow_none:
             converted = nullable(converted)
         notes = {n: v for n, v in field.metadata.items() if n in _FROM_METADATA or str(n).startswith("x-")}
         converted.update(to_plain(notes))
         if not self.output and field.load_default is not marshmallow.missing and not callable(field.load_default):
-            try:
+            with suppress(_NoJsonForm):
                 converted["default"] = _json_form(field, field.load_default)
-            except _NoJsonForm:
-                pass
         return converted
 
-    def _type_of(self, field: fields.Field[Any], partial: Partial) -> dict[str, Any]:
-        for kind, convert in self._CONTAINERS.items():
-            if isinstance(field, kind):
-                return convert(self, field, partial)
-        if isinstance(field, (fields.Date, fields.Time, fields.DateTime)):
-            named = field.format or field.DEFAULT_FORMAT
-            if named not in ("iso", "iso8601"):
-                return {"type": "number" if named.startswith("timestamp") else "string"}
+    def _type_of(self, field: Any, partial: Partial) -> dict[str, Any]:
+        match field:
+            case fields.Pluck():
+                converted = self.field(field.schema.fields[field.field_name])
+                return _array_of(converted) if field.many else converted
+            case fields.Nested():
+                inner = field.schema
+                # What the schema around says goes before what the nested one says of itself, as it does when loading.
+                inherited = inner.partial if partial is None else partial
+                converted = self.schema(inner, field.unknown or inner.unknown, inherited)
+                return _array_of(converted) if field.many or inner.many else dict(converted)
+            case fields.List():
+                return _array_of(self.field(field.inner, partial))
+            case fields.Tuple():
+                return tuple_schema([self.field(inner, partial) for inner in field.tuple_fields])
+            case fields.Mapping():
+                values = field.value_field
+                return {
+                    "type": "object",
+                    **({} if values is None else {"additionalProperties": self.field(values, partial)}),
+                }
+            case fields.Enum():
+                return {"enum": [to_plain(_serialize(field, member)) for member in field.enum]}
+            case fields.Constant():
+                return {"const": to_plain(field.constant)}
+            case fields.Date() | fields.Time() | fields.DateTime():
+                named = field.format or field.DEFAULT_FORMAT
+                if named not in ("iso", "iso8601"):
+                    return {"type": "number" if named.startswith("timestamp") else "string"}
         return dict(next((schema for kind, schema in _TYPES.items() if isinstance(field, kind)), {}))
 
-    def _nested(self, field: fields.Nested, partial: Partial) -> dict[str, Any]:
-        inner = field.schema
-        # What the schema around says goes before what the nested one says of itself, as it does when loading.
-        converted = self.schema(inner, field.unknown or inner.unknown, inner.partial if partial is None else partial)
-        return _array_of(converted) if field.many or inner.many else dict(converted)
 
-    def _pluck(self, field: fields.Pluck, partial: Partial) -> dict[str, Any]:
-        converted = self.field(field.schema.fields[field.field_name])
-        return _array_of(converted) if field.many else converted
+def _rules_of(validator: Any, field: Any, converted: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert a validator to the keywords that go beside the field's type; none if JSON Schema has none for it.
 
-    def _list(self, field: fields.List[Any], partial: Partial) -> dict[str, Any]:
-        return _array_of(self.field(field.inner, partial))
-
-    def _tuple(self, field: fields.Tuple, partial: Partial) -> dict[str, Any]:
-        items = [self.field(inner, partial) for inner in field.tuple_fields]
-        return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
-
-    def _mapping(self, field: fields.Mapping[Any] | Any, partial: Partial) -> dict[str, Any]:
-        if field.value_field is None:
-            return {"type": "object"}
-        return {"type": "object", "additionalProperties": self.field(field.value_field, partial)}
-
-    def _enum(self, field: fields.Enum[Any], partial: Partial) -> dict[str, Any]:
-        return {"enum": [to_plain(_serialize(field, member)) for member in field.enum]}
-
-    def _constant(self, field: Any, partial: Partial) -> dict[str, Any]:
-        return {"const": to_plain(field.constant)}
-
-    # In this order: a Pluck is a Nested.
-    _CONTAINERS: ClassVar[dict[type, Callable[[Any, Any, Partial], dict[str, Any]]]] = {
-        fields.Pluck: _pluck,
-        fields.Nested: _nested,
-        fields.List: _list,
-        fields.Tuple: _tuple,
-        fields.Mapping: _mapping,
-        fields.Enum: _enum,
-        fields.Constant: _constant,
-    }
-
-
-Rules = dict[str, Any]
+    :raises _NoJsonForm: if a value in it has no form in JSON.
+    """
+    match validator:
+        case validate.Length():
+            noun = {"array": "Items", "object": "Properties"}.get(converted.get("type", ""), "Length")
+            limits = (validator.min, validator.max) if validator.equal is None else (validator.equal,) * 2
+            return _given({f"min{noun}": limits[0], f"max{noun}": limits[1]})
+        case validate.Range() if converted.get("type") in ("integer", "number"):
+            least = "minimum" if validator.min_inclusive else "exclusiveMinimum"
+            most = "maximum" if validator.max_inclusive else "exclusiveMaximum"
+            return {
+                name: _limit(field, value)
+                for name, value in _given({least: validator.min, most: validator.max}).items()
+            }
+        case validate.ContainsOnly():  # which is a OneOf
+            if isinstance(field, fields.List):
+                return {"items": {**converted["items"], "enum": _json_forms(field.inner, validator.choices)}}
+        case validate.OneOf():
+            return {"enum": _json_forms(field, validator.choices)}
+        case validate.NoneOf():
+            return {"not": {"enum": _json_forms(field, validator.iterable)}}
+        case validate.Equal():
+            return {"const": _json_forms(field, [validator.comparable])[0]}
+        case validate.Email():
+            return {"format": "email"}
+        case validate.URL(relative=False) if set(validator.schemes) == validate.URL.default_schemes:
+            return {"format": "uri"}
+        case validate.Regexp():
+            source, flags = validator.regex.pattern, validator.regex.flags
+            if isinstance(source, str) and not _PYTHON_ONLY.search(source) and not flags & ~re.UNICODE:
+                # marshmallow matches from the beginning of the text, JSON Schema anywhere in it.
+                return {"pattern": source if source.startswith("^") and "|" not in source else f"^(?:{source})"}
+    return {}
 
 
-def _rules_of(validator: Any, field: fields.Field[Any], converted: Mapping[str, Any]) -> Rules:
-    """Convert a validator to the keywords that go beside the field's type; none if JSON Schema has none for it."""
-    if isinstance(validator, validate.And):
-        rules: Rules = {}
-        for inner in validator.validators:
-            rules.update(_rules_of(inner, field, {**converted, **rules}))
-        return rules
-    convert = next((convert for kind, convert in _RULES.items() if isinstance(validator, kind)), None)
-    try:
-        return {} if convert is None else convert(validator, field, converted)
-    except _NoJsonForm:
-        return {}
-
-
-def _length(validator: validate.Length, field: fields.Field[Any], converted: Mapping[str, Any]) -> Rules:
-    noun = {"array": "Items", "object": "Properties"}.get(converted.get("type", ""), "Length")
-    least = validator.min if validator.equal is None else validator.equal
-    most = validator.max if validator.equal is None else validator.equal
-    return _given({f"min{noun}": least, f"max{noun}": most})
-
-
-def _range(validator: validate.Range, field: fields.Field[Any], converted: Mapping[str, Any]) -> Rules:
-    if converted.get("type") not in ("integer", "number"):
-        return {}
-    least = "minimum" if validator.min_inclusive else "exclusiveMinimum"
-    most = "maximum" if validator.max_inclusive else "exclusiveMaximum"
-    limits = _given({least: validator.min, most: validator.max})
-    if not isinstance(field, fields.Number):
-        return {name: _json_form(field, limit) for name, limit in limits.items()}
-    return {name: limit if isinstance(limit, int) else float(limit) for name, limit in limits.items()}
-
-
-def _contains_only(validator: validate.ContainsOnly, field: Any, converted: Mapping[str, Any]) -> Rules:
-    if not isinstance(field, fields.List):
-        return {}
-    return {"items": {**converted["items"], "enum": _json_forms(field.inner, validator.choices)}}
-
-
-def _regexp(validator: validate.Regexp, field: fields.Field[Any], converted: Mapping[str, Any]) -> Rules:
-    source, flags = validator.regex.pattern, validator.regex.flags
-    if not isinstance(source, str) or _PYTHON_ONLY.search(source) or flags & ~re.UNICODE:
-        return {}
-    # marshmallow matches from the beginning of the text, JSON Schema anywhere in it.
-    return {"pattern": source if source.startswith("^") and "|" not in source else f"^(?:{source})"}
-
-
-def _url(validator: validate.URL, field: fields.Field[Any], converted: Mapping[str, Any]) -> Rules:
-    usual = not validator.relative and set(validator.schemes) == validate.URL.default_schemes
-    return {"format": "uri"} if usual else {}
-
-
-# In this order: a ContainsOnly is a OneOf.
-_RULES: dict[type, Callable[[Any, Any, Mapping[str, Any]], Rules]] = {
-    validate.Length: _length,
-    validate.Range: _range,
-    validate.ContainsOnly: _contains_only,
-    validate.OneOf: lambda validator, field, _: {"enum": _json_forms(field, validator.choices)},
-    validate.NoneOf: lambda validator, field, _: {"not": {"enum": _json_forms(field, validator.iterable)}},
-    validate.Equal: lambda validator, field, _: {"const": _json_forms(field, [validator.comparable])[0]},
-    validate.Regexp: _regexp,
-    validate.Email: lambda validator, field, _: {"format": "email"},
-    validate.URL: _url,
-}
+def _limit(field: fields.Field[Any], value: Any) -> Any:
+    if isinstance(field, fields.Number):
+        return value if isinstance(value, int) else float(value)
+    return _json_form(field, value)
 
 
 def _json_forms(field: fields.Field[Any], values: Iterable[Any]) -> list[Any]:
@@ -325,12 +287,13 @@ def _array_of(items: dict[str, Any]) -> dict[str, Any]:
     return {"type": "array", "items": items}
 
 
-def _given(rules: Mapping[str, Any]) -> Rules:
+def _flattened(validators: Iterable[Any]) -> Iterator[Any]:
+    for validator in validators:
+        yield from _flattened(validator.validators) if isinstance(validator, validate.And) else [validator]
+
+
+def _given(rules: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in rules.items() if value is not None}
-
-
-def _is_field(value: object) -> bool:
-    return isinstance(value, fields.Field) or _is_subclass(value, fields.Field)
 
 
 def _is_subclass(value: object, kind: type) -> bool:

@@ -6,7 +6,7 @@ import difflib
 import functools
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -48,9 +48,7 @@ class MirroredArgument(NamedTuple):
     def value_in(self, arguments: Any) -> Any:
         """Find its value; ``None`` if it is missing."""
         for step in self.path:
-            if not isinstance(arguments, Mapping):
-                return None
-            arguments = arguments.get(step)
+            arguments = arguments.get(step) if isinstance(arguments, Mapping) else None
         return arguments
 
 
@@ -74,8 +72,18 @@ class Params:
 
     @cached_property
     def mirrored(self) -> tuple[MirroredArgument, ...]:
-        """The arguments that HTTP clients repeat in headers."""
-        return _find_mirrored(self.schema)
+        """The arguments that HTTP clients repeat in headers.
+
+        :raises ValueError: for a mark because of which clients would refuse the whole tool.
+        """
+        found = tuple(_mirrored_properties(self.schema, ()))
+        if len(found) != sum(MIRROR_KEYWORD in inner for inner in walk(self.schema)):
+            raise ValueError(
+                f"{MIRROR_KEYWORD} may only stand on properties, not inside of lists, alternatives or references"
+            )
+        if len(found) != len({mirrored.header.lower() for mirrored in found}):
+            raise ValueError(f"two properties have the same {MIRROR_KEYWORD}; header names have no case")
+        return found
 
     def bind(self, arguments: Mapping[str, Any] | Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Validate arguments, by name or by position, and make those of the Python call.
@@ -83,11 +91,13 @@ class Params:
         :raises InvalidParams: listing everything that is wrong with them.
         """
         named = arguments if isinstance(arguments, Mapping) else self._by_name(arguments)
-        with Run(fits={}):
-            problems = self.shape.problems(named)
-            problems += [Problem(pointer("", name), "is not expected here") for name in self.reserved if name in named]
-            if problems:
-                raise InvalidParams(problems)
+        run = Run()
+        problems = self.shape.problems(named, run)
+        for name in self.reserved & named.keys():
+            problems.append(Problem(pointer("", name), "is not expected here"))
+        if problems:
+            raise InvalidParams(problems)
+        with run:
             loaded = self.load(named)
         if self.whole:
             return (loaded,), {}
@@ -251,17 +261,12 @@ def _takes_whole(function: Function, names: Iterable[str], *, of_a_class: bool) 
     if only.kind is only.KEYWORD_ONLY:
         raise TypeError(f"{not_declared} to take all arguments in one piece, remove the '*'")
     hint = function.hint_of(only.name)
+    as_dict = "hint it as dict to take all arguments in one piece"
     if hint in (Any, object):
-        likely = difflib.get_close_matches(only.name, names, n=1, cutoff=0.8)
-        if likely:
-            raise TypeError(
-                f"{not_declared} did you mean {likely[0]!r}? To take all arguments in one piece, hint it as dict"
-            )
+        for likely in difflib.get_close_matches(only.name, names, n=1, cutoff=0.8):
+            raise TypeError(f"{not_declared} did you mean {likely!r}? Otherwise {as_dict}")
     elif not is_object_hint(hint) and not (of_a_class and is_class_hint(hint)):
-        raise TypeError(
-            f"{not_declared} give it the name of a declared argument,"
-            " or hint it as dict to take all arguments in one piece"
-        )
+        raise TypeError(f"{not_declared} give it the name of a declared argument, or {as_dict}")
     return True
 
 
@@ -272,18 +277,17 @@ def _check_fit(function: Function, names: Mapping[str, bool], *, passes_unknown:
     :raises TypeError: naming the parameter and the fix.
     """
     _check_reserved(function, names)
-    parameters = [p for p in function.parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-    for parameter in parameters:
-        name = parameter.name
+    parameters = {p.name: p for p in function.parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+    for name, parameter in parameters.items():
         if parameter.kind is parameter.POSITIONAL_ONLY:
             raise TypeError(f"parameter {name!r} cannot be given by name; remove the '/'")
         if parameter.default is parameter.empty and not names.get(name):
-            fix = "require it there, or give it a default" if name in names else "add it there, or give it a default"
+            fix = f"{'require' if name in names else 'add'} it there, or give it a default"
             raise TypeError(f"parameter {name!r} may be missing from what params lets through; {fix}")
     if not _takes_any_name(function):
-        untaken = [name for name in names if name not in {p.name for p in parameters}]
-        if untaken:
-            raise TypeError(f"params has {untaken[0]!r}, which the function does not take; add a parameter or **kwargs")
+        for name in names:
+            if name not in parameters:
+                raise TypeError(f"params has {name!r}, which the function does not take; add a parameter or **kwargs")
         if passes_unknown:
             raise TypeError("params lets unknown arguments through, which the function does not take; add **kwargs")
 
@@ -292,10 +296,9 @@ def _takes_any_name(function: Function) -> bool:
     return any(parameter.kind is parameter.VAR_KEYWORD for parameter in function.parameters)
 
 
-def _check_reserved(function: Function, names: Collection[str]) -> None:
-    for name in _reserved_names(function):
-        if name in names:
-            raise TypeError(f"an argument cannot be called {name!r}, which the call itself uses; rename it")
+def _check_reserved(function: Function, names: Iterable[str]) -> None:
+    for name in _reserved_names(function).intersection(names):
+        raise TypeError(f"an argument cannot be called {name!r}, which the call itself uses; rename it")
 
 
 def _reserved_names(function: Function) -> frozenset[str]:
@@ -338,21 +341,6 @@ def _output_of_hint(function: Function) -> Shape | None:
         return converter.shape_of(converted) if converted.schema else None
     except TypeError as error:
         raise TypeError(f"the return hint: {error}; change it, or describe the result with output=") from error
-
-
-def _find_mirrored(schema: Schema) -> tuple[MirroredArgument, ...]:
-    """Find the arguments that are repeated in headers.
-
-    :raises ValueError: for a mark because of which clients would refuse the whole tool.
-    """
-    found = tuple(_mirrored_properties(schema, ()))
-    if len(found) != sum(MIRROR_KEYWORD in inner for inner in walk(schema)):
-        raise ValueError(
-            f"{MIRROR_KEYWORD} may only stand on properties, not inside of lists, alternatives or references"
-        )
-    if len(found) != len({mirrored.header.lower() for mirrored in found}):
-        raise ValueError(f"two properties have the same {MIRROR_KEYWORD}; header names have no case")
-    return found
 
 
 def _mirrored_properties(schema: Schema, path: tuple[str, ...]) -> Iterator[MirroredArgument]:

@@ -34,21 +34,10 @@ _BOUNDS: dict[str, str] = {
     "pattern": "must match the pattern {}",
     "format": "must be a valid {}",
 }
-# Under the names of properties, patternProperties and None comes only what a schema of `false` refuses.
 _TEXTS = {
     "required": "is required",
     "uniqueItems": "must not have the same item twice",
-    **dict.fromkeys(
-        (
-            "additionalProperties",
-            "properties",
-            "patternProperties",
-            "unevaluatedProperties",
-            "unevaluatedItems",
-            "None",
-        ),
-        "is not expected here",
-    ),
+    **dict.fromkeys(("false", "None"), "is not expected here"),  # for a schema of `false`, ours and jsonschema's
 }
 
 
@@ -64,7 +53,7 @@ def find_problems(validator: Validator, value: Any) -> list[Problem]:
 
 def _problems_of(error: ValidationError, base: str = "") -> Iterable[Problem]:
     path = pointer(base, *error.path)
-    intended = _intended_alternative(_alternatives(error))
+    intended = _intended_alternative(error.alternatives) if isinstance(error, NoAlternative) else None
     if intended:
         return itertools.chain.from_iterable(_problems_of(inner, path) for inner in intended)
     return [Problem(path, _message_of(error))]
@@ -78,16 +67,14 @@ def _message_of(error: ValidationError) -> str:
     if keyword in ("anyOf", "oneOf"):
         return _no_alternative(error)
     if keyword in _BOUNDS:
-        return _BOUNDS[keyword].format(_quote(error.validator_value))
+        limit: Any = error.validator_value
+        text = limit if isinstance(limit, str) else json.dumps(limit, ensure_ascii=False, default=str)
+        return _BOUNDS[keyword].format(one_line(text, MAX_QUOTED))
     return _TEXTS.get(keyword, f"breaks the rule {keyword!r}")
 
 
 def _wrong_type(wanted: Iterable[object], value: object) -> str:
     return f"must be of type {' or '.join(map(str, wanted))}, not {type_name(value)}"
-
-
-def _alternatives(error: ValidationError) -> list[list[ValidationError]]:
-    return error.alternatives if isinstance(error, NoAlternative) else []
 
 
 def _intended_alternative(alternatives: list[list[ValidationError]]) -> list[ValidationError] | None:
@@ -114,18 +101,8 @@ def _no_alternative(error: ValidationError) -> str:
     mistyped = [[inner for inner in inners if _is_mistyped(inner)] for inners in error.alternatives]
     if mistyped and all(mistyped):
         return _wrong_type([inners[0].validator_value for inners in mistyped], error.instance)
-    by_depth = sorted(itertools.chain.from_iterable(error.alternatives), key=lambda inner: -len(inner.path))
-    match by_depth:
-        case [deepest]:
-            pass
-        case [deepest, next_one, *_] if len(deepest.path) > len(next_one.path):
-            pass
-        case _:
-            return "matches none of the alternatives"
+    deepest = max(itertools.chain(*error.alternatives), key=lambda inner: len(inner.path), default=error)
+    if deepest is error or not deepest.path:
+        return "matches none of the alternatives"
     [problem, *_] = _problems_of(deepest)
     return f"matches none of the alternatives ({problem})"
-
-
-def _quote(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return one_line(text, MAX_QUOTED)

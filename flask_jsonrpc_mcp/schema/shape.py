@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
@@ -39,20 +38,24 @@ class ResultError(Exception):
 class Run:
     """What is known while one value is validated, and then loaded.
 
-    :param fits: Whether an object or a list fits what a reference leads to, by the ids of both. By default that of the
-        run around this one.
     :param deciding: Only yes or no matters, so that one error is as good as all.
     :param collecting: Validate nothing, but collect the members, or items, that a schema has rules for.
     """
 
-    def __init__(self, fits: Fits | None = None, *, deciding: bool = False, collecting: bool = False) -> None:
-        if fits is None:
-            outer = RUN.get(None)
-            fits = {} if outer is None else outer.fits
-        self.fits: Fits = fits
+    def __init__(self, *, deciding: bool = False, collecting: bool = False) -> None:
         self.deciding = deciding
         self.collecting = collecting
         self.collected: set[Any] = set()
+        self.fits: dict[int, dict[int, bool]] = {}
+        """Whether an object or a list fits what a reference leads to, by the ids of the reference and the value."""
+
+    @classmethod
+    def within(cls, *, deciding: bool = False, collecting: bool = False) -> Run:
+        """Make a run for the same value, or a part of it, that knows what the run around it knows."""
+        run, around = cls(deciding=deciding, collecting=collecting), RUN.get(None)
+        if around is not None:
+            run.fits = around.fits
+        return run
 
     def __enter__(self) -> Run:
         self._token = RUN.set(self)
@@ -62,7 +65,6 @@ class Run:
         RUN.reset(self._token)
 
 
-Fits = dict[int, dict[int, bool]]
 RUN: ContextVar[Run] = ContextVar("run")
 
 
@@ -88,31 +90,36 @@ class Shape:
         return compile_validator(self.schema)
 
     @cached_property
-    def _accepts(self) -> Callable[[Any], bool]:
+    def _accepts(self) -> Callable[[Any], bool] | None:
         # A method that returns dict declares just this, and most do.
         if self.schema == {"type": "object"}:
             return lambda value: isinstance(value, dict)
         if not self.generated:
-            return accept_nothing
+            return None
         from .validator import compile_fast_accept
 
         return compile_fast_accept(self.schema)
 
-    def problems(self, value: Any) -> list[Problem]:
-        """List what is wrong with a value, up to a limit."""
+    def problems(self, value: Any, run: Run | None = None) -> list[Problem]:
+        """List what is wrong with a value, up to a limit.
+
+        :param run: What is found out about the value goes here, for the function that loads it.
+        """
         try:
-            if self._accepts(value):
+            if self._accepts is not None and self._accepts(value):
                 return []
         except (ValueError, OverflowError, RecursionError):
             pass  # jsonschema-rs cannot read it, such as half a surrogate pair
         from .problems import find_problems
 
-        with Run() if RUN.get(None) is None else nullcontext():
+        with run or Run():
             return find_problems(self._validator, value)
 
     def fits(self, value: Any) -> bool:
-        """Return whether there is nothing wrong with a value that is part of one without problems."""
-        with Run(deciding=True):
+        """Return whether nothing is wrong with a part of a value without problems."""
+        if self._accepts is not None and self._accepts(value):
+            return True
+        with Run.within(deciding=True):
             return self._validator.is_valid(value)
 
     def dump_result(self, result: Any) -> Any:
@@ -154,8 +161,3 @@ def as_pydantic(spec: Any, *, output: bool = False) -> PydanticType | None:
     from .pydantic_types import PydanticType
 
     return PydanticType(spec, output=output)
-
-
-def accept_nothing(value: object) -> bool:
-    """Fast accept for schemas that only jsonschema validates."""
-    return False

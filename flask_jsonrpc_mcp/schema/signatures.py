@@ -109,12 +109,11 @@ def is_typed_dict(kind: Any) -> bool:
 
 def typed_dict_members(kind: Any) -> list[Member]:
     """List the keys of a TypedDict."""
-    members = []
-    for name, hint in _hints_of_class(kind).items():
-        marked = _required_by_qualifier(hint)
-        # __required_keys__ misses qualifiers in hints that were text when the class was made.
-        members.append(Member(name, hint, name in kind.__required_keys__ if marked is None else marked))
-    return members
+    # __required_keys__ misses qualifiers in hints that were text when the class was made.
+    return [
+        Member(name, hint, _is_required(hint, otherwise=name in kind.__required_keys__))
+        for name, hint in _hints_of_class(kind).items()
+    ]
 
 
 def qualifier_of(hint: Any) -> str | None:
@@ -123,14 +122,12 @@ def qualifier_of(hint: Any) -> str | None:
     return name if name in ("Required", "NotRequired", "ReadOnly") else None
 
 
-def _required_by_qualifier(hint: Any) -> bool | None:
-    while True:
-        qualifier = qualifier_of(hint)
-        if qualifier in ("Required", "NotRequired"):
-            return qualifier == "Required"
-        if qualifier is None and get_origin(hint) is not Annotated:
-            return None
-        hint = get_args(hint)[0]
+def _is_required(hint: Any, *, otherwise: bool) -> bool:
+    qualifier = qualifier_of(hint)
+    if qualifier in ("Required", "NotRequired"):
+        return qualifier == "Required"
+    is_around = qualifier is not None or get_origin(hint) is Annotated
+    return _is_required(get_args(hint)[0], otherwise=otherwise) if is_around else otherwise
 
 
 def _check_constructor(kind: Any, fields: set[str]) -> None:

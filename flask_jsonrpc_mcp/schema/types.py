@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import functools
+import itertools
 import types
 import uuid
 from collections import abc
@@ -28,13 +29,10 @@ _OBJECTS = (dict, abc.Mapping, abc.MutableMapping)
 _STREAMS = (abc.Generator, abc.Iterator, abc.Iterable, abc.AsyncGenerator, abc.AsyncIterator, abc.AsyncIterable)
 
 # Keywords in Annotated that jsonschema-rs reads as jsonschema does, for numbers that every float can hold.
-_BOUNDS = frozenset(
-    {
-        *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength"),
-        *("minItems", "maxItems", "minProperties", "maxProperties", "pattern", "format", "x-mcp-header"),
-    }
-)
-_EXACT = 2**53
+_READ_ALIKE = {
+    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength"),
+    *("minItems", "maxItems", "minProperties", "maxProperties", "pattern", "format", "x-mcp-header"),
+}
 
 
 class Converted(NamedTuple):
@@ -102,8 +100,8 @@ class Definitions:
 
     def _free_name(self, name: str) -> str:
         taken = {*self.schemas, *self._open.values()}
-        names = (name if number == 1 else f"{name}{number}" for number in range(1, len(taken) + 2))
-        return next(free for free in names if free not in taken)
+        others = (f"{name}{number}" for number in itertools.count(2))
+        return next(free for free in itertools.chain([name], others) if free not in taken)
 
 
 class HintConverter:
@@ -143,12 +141,9 @@ class HintConverter:
         :raises TypeError: if JSON has no form for it.
         """
         hint = _unwrap(hint)
-        try:
-            if hint in _SCALARS:
-                return _SCALARS[hint]
-        except TypeError:  # not hashable: Annotated[T, {...}]
-            pass
         origin, arguments = get_origin(hint), get_args(hint)
+        if origin is None and isinstance(hint, Hashable) and hint in _SCALARS:
+            return _SCALARS[hint]
         if origin is Annotated:
             return self._annotated(arguments[0], arguments[1:])
         if origin is Literal:
@@ -165,9 +160,10 @@ class HintConverter:
         if isinstance(kind, type) and issubclass(kind, Enum):
             return Converted(self._enumeration([to_plain(member) for member in kind]), kind)
         if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-            return self._record(kind, self._dataclass)
+            return self._record(kind, lambda: self._dataclass(kind))
         if is_typed_dict(kind):
-            return self._record(kind, self._typed_dict)
+            # A dict with more members still is that TypedDict.
+            return self._record(kind, lambda: self.members(typed_dict_members(kind), closed=not self.output))
         raise TypeError(f"{_name_of(hint)} has no form in JSON")
 
     def stream(self, hint: Any, *, joined: bool) -> Converted | None:
@@ -217,7 +213,8 @@ class HintConverter:
                 keywords = to_plain(note)
                 check_schema(keywords)
                 schema = {**schema, **keywords}
-                self._is_plain &= all(_is_read_alike(keyword, value) for keyword, value in keywords.items())
+                rules = {keyword: value for keyword, value in keywords.items() if keyword not in ANNOTATIONS}
+                self._is_plain &= _READ_ALIKE.issuperset(rules) and all(map(_is_exact, rules.values()))
         return Converted(schema, load)
 
     def _enumeration(self, values: list[Any]) -> dict[str, Any]:
@@ -254,49 +251,40 @@ class HintConverter:
         if kind is tuple and hints and hints[-1] is not Ellipsis:
             return self._fixed_tuple(hints)
         make = tuple if kind is tuple else list
-        item = self.convert(hints[0]) if hints else Converted({})
-        schema: dict[str, Any] = {"type": "array"}
-        if item.schema:
-            schema["items"] = item.schema
-        load_item = item.load
-        if load_item is None:
+        items, load = self.convert(hints[0]) if hints else _SCALARS[Any]
+        schema = {"type": "array", **({"items": items} if items else {})}
+        if load is None:
             return Converted(schema, None if make is list else tuple)
-        return Converted(schema, lambda values: make(_load_each((n, load_item, v) for n, v in enumerate(values))))
+        return Converted(schema, lambda values: make(_load_each((n, load, value) for n, value in enumerate(values))))
 
     def _fixed_tuple(self, hints: Sequence[Any]) -> Converted:
         items = [self.convert(hint) for hint in hints]
-        count = len(items)
-        prefix = [item.schema for item in items]
         loads = [item.load or as_it_is for item in items]
         return Converted(
-            {"type": "array", "prefixItems": prefix, "minItems": count, "maxItems": count},
+            tuple_schema([item.schema for item in items]),
             lambda values: tuple(_load_each((n, loads[n], value) for n, value in enumerate(values))),
         )
 
     def _mapping(self, hints: Sequence[Any]) -> Converted:
-        if not hints:
-            return Converted({"type": "object"})
-        if hints[0] not in (str, Any):
-            raise TypeError(f"{_name_of(hints[0])} cannot be a member name in JSON, only str can")
-        item = self.convert(hints[1])
-        schema: dict[str, Any] = {"type": "object"}
-        if item.schema:
-            schema["additionalProperties"] = item.schema
-        load_item = item.load
-        if load_item is None:
+        name_hint, value_hint = hints or (str, Any)
+        if name_hint not in (str, Any):
+            raise TypeError(f"{_name_of(name_hint)} cannot be a member name in JSON, only str can")
+        rules, load = self.convert(value_hint)
+        schema = {"type": "object", **({"additionalProperties": rules} if rules else {})}
+        if load is None:
             return Converted(schema)
 
-        def load(members: dict[str, Any]) -> dict[str, Any]:
-            loaded = _load_each((name, load_item, value) for name, value in members.items())
+        def load_members(members: dict[str, Any]) -> dict[str, Any]:
+            loaded = _load_each((name, load, value) for name, value in members.items())
             return dict(zip(members, loaded, strict=True))
 
-        return Converted(schema, load)
+        return Converted(schema, load_members)
 
-    def _record(self, kind: type, build: Callable[[Any], Converted]) -> Converted:
+    def _record(self, kind: type, build: Callable[[], Converted]) -> Converted:
         """Convert a class with members, which may contain itself: its loader is looked up when it is needed."""
 
         def build_schema() -> dict[str, Any]:
-            converted = build(kind)
+            converted = build()
             self._loads[kind] = converted.load or as_it_is
             return converted.schema
 
@@ -325,19 +313,16 @@ class HintConverter:
 
         return Converted(converted.schema, load)
 
-    def _typed_dict(self, kind: Any) -> Converted:
-        # A dict with more members still is that TypedDict.
-        return self.members(typed_dict_members(kind), closed=not self.output)
+
+def tuple_schema(items: list[dict[str, Any]]) -> dict[str, Any]:
+    """Describe an array of exactly these items."""
+    return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
 
 
-def object_schema(properties: dict[str, Any], required: Sequence[str], *, closed: bool) -> dict[str, Any]:
+def object_schema(properties: dict[str, Any], required: list[str], *, closed: bool) -> dict[str, Any]:
     """Describe an object with these members; ``closed`` if it may have no others."""
-    schema: dict[str, Any] = {"type": "object", "properties": properties}
-    if required:
-        schema["required"] = list(required)
-    if closed:
-        schema["additionalProperties"] = False
-    return schema
+    rules = {"required": required} if required else {}
+    return {"type": "object", "properties": properties, **rules, **({"additionalProperties": False} if closed else {})}
 
 
 def nullable(schema: dict[str, Any]) -> dict[str, Any]:
@@ -402,13 +387,9 @@ def _load_each(parts: Iterable[tuple[object, Load, Any]]) -> list[Any]:
     return loaded
 
 
-def _is_read_alike(keyword: str, value: Any) -> bool:
-    """Return whether jsonschema-rs reads a keyword as jsonschema does."""
-    return keyword in ANNOTATIONS or (keyword in _BOUNDS and _is_exact(value))
-
-
 def _is_exact(value: Any) -> bool:
-    return not isinstance(value, (int, float)) or abs(value) < _EXACT
+    """Return whether a float can hold a number, and so a jsonschema-rs of any version compare with it."""
+    return not isinstance(value, (int, float)) or abs(value) < 2**53
 
 
 def _kind_of(hint: Any) -> Any:
