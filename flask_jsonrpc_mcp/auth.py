@@ -114,6 +114,11 @@ class Authenticator:
         """Whether two callers may see different lists."""
         return bool(self.auths) or self.permissions_loader is not None
 
+    @property
+    def grants_permissions(self) -> bool:
+        """Whether any caller can have permissions."""
+        return self.permissions_loader is not None or any(auth.get_user_roles_callback for auth in self.auths)
+
     def is_shareable(self, caller: Caller) -> bool:
         """Whether shared caches may store what this caller sees."""
         return caller.anonymous and self.permissions_loader is None

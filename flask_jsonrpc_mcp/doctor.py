@@ -11,15 +11,16 @@ from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from flask import Flask
+from flask import Flask, request
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from .config import GET_ALL, PREFIX
+from .http.routes import local_request_context, preprocess_request
 from .lookup import registries_of
 from .mcp.protocol import MODERN
 from .mcp.versions import describe_tool
 from .method import Method
-from .origins import host_name, is_loopback
+from .origins import host_name, is_loopback, read_origin
 from .registry import Registry
 from .schema.walk import walk
 from .strict_json import write
@@ -49,9 +50,26 @@ CHECKS = {
         WARNING,
         "list the permissions that callers need in access=[...], or ignore this if everyone may call it",
     ),
+    "no-permissions": (
+        ERROR,
+        "register @rpc.permissions_loader, or get_user_roles of the auth object, or remove access=",
+    ),
+    "cached-by-path": (ERROR, "use @cache.memoize(), which caches by function and arguments"),
     "many-tools": (WARNING, f"raise {PREFIX}PAGE_SIZE, or register fewer tools"),
     "get-writes": (ERROR, f"set {PREFIX}GET_METHODS = 'read-only'"),
     "granian-streams": (INFO, "use another WSGI server if clients need the events at once"),
+    "csrf": (ERROR, "remove csrf_exempt=False, or call csrf.exempt(rpc)"),
+    "https-redirect": (
+        WARNING,
+        "give clients the https URL, and wrap the app in ProxyFix if a proxy ends TLS; to use http on your own machine,"
+        " Talisman(app, force_https=False)",
+    ),
+    "before-request": (
+        WARNING,
+        'begin that function with: if request.blueprint == "mcp": return None (the name of the McpBlueprint), and'
+        " protect the tools with auth= and access=",
+    ),
+    "cors-origins": (INFO, f"list the origins of your pages in {PREFIX}ALLOWED_ORIGINS, if they use the tools"),
     "demo-users": (WARNING, f"remove these users, then set {PREFIX}DEMO_USERS = []"),
     "no-secret-key": (WARNING, "set SECRET_KEY, the same in every process"),
     "no-proxy-fix": (WARNING, "wrap the app: app.wsgi_app = ProxyFix(app.wsgi_app, ...)"),
@@ -64,6 +82,10 @@ MAX_NAME_LENGTH = 64
 MAX_TOOL_BYTES = 8 * 1024
 """The size of a tool's description and schemas, about 2,000 tokens of every conversation."""
 MAX_MIDDLEWARES = 20
+FACES = (("mcp", "POST"), ("jsonrpc", "POST"), ("list_tools", "GET"), ("invoke_tool", "POST"))
+"""The endpoints that clients use, and how."""
+OTHER_ORIGIN = "https://page.example"
+"""The origin of a page that no app knows."""
 HOST_SETTINGS = (PREFIX + "ALLOWED_HOSTS", "TRUSTED_HOSTS", "SERVER_NAME")
 
 NOT_PLAIN = ("oneOf", "anyOf", "allOf", "not", "if", "enum", "const", "$ref", "$dynamicRef", "dependentSchemas")
@@ -137,6 +159,7 @@ def examine(app: Flask, *, ignore: Iterable[str] | None = None, tools_only: bool
     if not tools_only:
         for name, registry in registries.items():
             add(_check_blueprint(registry, app), None, name)
+            add(_check_requests(app, name), None, name)
         add(_check_app(app))
     return [found for found in findings if not ignored & {found.slug, f"{found.slug}:{found.tool}"}]
 
@@ -172,6 +195,15 @@ def _check_tool(method: Method, registry: Registry, app: Flask) -> Iterator[Prob
         yield "read-only-destructive", f"it is both destructive and {reads}"
     if method.read_only and words:
         yield "read-only-name", f"its name says {words[0]!r}, but it is {reads}"
+
+    if method.access and not registry.auth.grants_permissions:
+        yield "no-permissions", f"it needs {_some(sorted(method.access))}, but nothing gives callers permissions"
+    # Flask-Caching's memoize() adds delete_memoized as well.
+    if hasattr(method.func, "make_cache_key") and not hasattr(method.func, "delete_memoized"):
+        yield (
+            "cached-by-path",
+            "@cache.cached() caches by the URL, which tools share, so it may return the result of another",
+        )
 
     if registry.auth.auths and not registry.auth.required and not method.access:
         public = "anyone can call it without signing in"
@@ -225,6 +257,60 @@ def _check_blueprint(registry: Registry, app: Flask) -> Iterator[Problem]:
     if streaming and find_spec("granian") is not None:
         why = f"the events of {_some(streaming)} arrive with the result"
         yield "granian-streams", f"under granian, which has no WSGI write callable, {why}"
+
+
+def _check_requests(app: Flask, blueprint: str) -> Iterator[Problem]:
+    """Check what the app's own functions do to a request before and after it reaches our routes."""
+    answered: dict[Problem, list[str]] = {}
+    for endpoint, verb in FACES:
+        [rule, *_] = app.url_map.iter_rules(f"{blueprint}.{endpoint}")
+        problem = None if rule.arguments else _answer_of_app(app, rule.rule, verb)
+        if problem is not None:
+            answered.setdefault(problem, []).append(rule.rule)
+    for (slug, why), paths in answered.items():
+        yield slug, why.format(", ".join(paths))
+
+    [rule, *_] = app.url_map.iter_rules(f"{blueprint}.mcp")
+    known = app.config.get("CORS_ORIGINS", ())
+    allowed = [None, *map(read_origin, app.config[PREFIX + "ALLOWED_ORIGINS"])]
+    for origin in [OTHER_ORIGIN, *([known] if isinstance(known, str) else known)]:
+        if read_origin(str(origin)) not in allowed and _allows_origin(app, rule.rule, str(origin)):
+            whose = "any origin" if origin == OTHER_ORIGIN else origin
+            yield "cors-origins", f"the app's CORS headers let pages of {whose} in, but our routes answer them with 403"
+            return
+
+
+def _answer_of_app(app: Flask, path: str, verb: str) -> Problem | None:
+    """Return a problem, with ``{}`` for the path, if a ``before_request`` function answers in place of our view."""
+    is_secure = any(isinstance(layer, ProxyFix) for layer in _middlewares(app))  # as far as the proxy is, too
+    environ = {"wsgi.url_scheme": "https"} if is_secure else {}
+    context = local_request_context(app, path, method=verb, environ_overrides=environ)
+    with app.app_context(), context:
+        try:
+            response = preprocess_request(app, context)
+        except Exception:  # it may need something that only a real request has
+            return None
+        if response is None:
+            return None
+        location = (response.location or "").partition("?")[0]
+        if location == request.base_url.replace("http://", "https://", 1):
+            why = f"requests over http to {{}} get {response.status} to https, and clients do not send a POST again"
+            return "https-redirect", why
+        if response.status_code == 400 and "csrf" in app.extensions:
+            return "csrf", f"CSRFProtect answers {{}} with {response.status}, because clients have no CSRF token"
+        seen = response.status + (f", Location: {location}" if location else "")
+        return (
+            "before-request",
+            f"a before_request function of the app answers {{}} with {seen} in place of our routes",
+        )
+
+
+def _allows_origin(app: Flask, path: str, origin: str) -> bool:
+    """Return whether an ``after_request`` function, such as flask-cors', allows an origin."""
+    headers = {"Origin": origin, "Access-Control-Request-Method": "POST"}
+    with app.app_context(), local_request_context(app, path, method="OPTIONS", headers=headers):
+        response = app.process_response(app.response_class(status=403))
+    return response.headers.get("Access-Control-Allow-Origin") in ("*", origin)
 
 
 def _check_app(app: Flask) -> Iterator[Problem]:

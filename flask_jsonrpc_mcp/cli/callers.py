@@ -14,7 +14,7 @@ from flask.cli import ScriptInfo
 from ..auth import LOCAL, Caller
 from ..call import METHOD, PROMPT, RESOURCE
 from ..errors import MethodNotFound
-from ..http.routes import preprocess_request
+from ..http.routes import local_request_context, preprocess_request
 from ..lookup import find_registry, registries_of, why_not_found
 from ..method import Method
 from ..registry import Registry
@@ -85,11 +85,7 @@ def session(
     :param anyone: Without ``user``, be an anonymous caller rather than a developer, who has every permission.
     """
     name, registry = find_blueprint(blueprint)
-    url = mcp_path(current_app, name) or "/"
-    trusted = current_app.config["TRUSTED_HOSTS"]
-    if trusted and not current_app.config["SERVER_NAME"]:
-        url = f"{current_app.config['PREFERRED_URL_SCHEME']}://{trusted[0].lstrip('.')}{url}"
-    context = current_app.test_request_context(url, method="POST")
+    context = local_request_context(current_app, mcp_path(current_app, name) or "/", method="POST")
     # A new app context, because Flask would reuse the one of the command, with its g.
     with current_app.app_context(), context:
         response = preprocess_request(current_app, context)  # which may open the app's database

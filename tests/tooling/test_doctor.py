@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from flask import Flask
+from flask import Flask, abort, g, redirect, request
+from flask_caching import Cache
+from flask_cors import CORS
 from flask_httpauth import HTTPBasicAuth, HTTPTokenAuth, MultiAuth
+from flask_login import LoginManager, login_required
+from flask_talisman import Talisman
+from flask_wtf import CSRFProtect
 from marshmallow import Schema, fields, validate
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.middleware.proxy_fix import ProxyFix
@@ -71,8 +77,10 @@ def bad_app() -> Flask:
     )
 
 
-def test_an_app_with_every_problem_gets_every_finding() -> None:
-    found = examine(bad_app())
+def test_apps_with_every_problem_get_every_finding() -> None:
+    apps = [bad_app(), app_with(look, access=["look"]), cached_app(), walled_app(lambda: "no")]
+    apps += [csrf_app(csrf_exempt=False), talisman_app(), cors_app()]
+    found = [finding for app in apps for finding in examine(app)]
     about = {(finding.slug, finding.tool) for finding in found}
     assert {slug for slug, _ in about} == set(CHECKS)
     assert about >= {
@@ -91,6 +99,143 @@ def test_an_app_with_every_problem_gets_every_finding() -> None:
         ("granian-streams", None),
     }
     assert all(finding.severity in ("error", "warning", "info") and finding.why and finding.fix for finding in found)
+
+
+def csrf_app(**options: Any) -> Flask:
+    app = make_app(McpBlueprint(**options), SECRET_KEY="key")
+    CSRFProtect(app)
+    return app
+
+
+def talisman_app(**options: Any) -> Flask:
+    app = make_app(McpBlueprint(), SECRET_KEY="key")
+    Talisman(app, **options)
+    return app
+
+
+def walled_app(wall: Callable[[], Any], **config: Any) -> Flask:
+    app = make_app(McpBlueprint(), SECRET_KEY="key", **config)
+    app.before_request(wall)
+    return app
+
+
+def cors_app(config: Any = None, **options: Any) -> Flask:
+    app = make_app(McpBlueprint(), SECRET_KEY="key", **(config or {}))
+    CORS(app, **options)
+    return app
+
+
+def cached_app() -> Flask:
+    rpc, cache = McpBlueprint(), Cache(config={"CACHE_TYPE": "SimpleCache"})
+    rpc.add_tool(cache.cached()(lambda: 1), "first", description="The first.")
+    rpc.add_tool(cache.cached()(lambda: 2), "second", description="The second.")
+    rpc.add_tool(cache.memoize()(lambda: 3), "third", description="The third.")
+    app = make_app(rpc, SECRET_KEY="key")
+    cache.init_app(app)
+    return app
+
+
+class TestRequests:
+    """What the app's own functions do to requests for our routes."""
+
+    PATHS = "/mcp, /jsonrpc, /mcp/tools/list, /mcp/tools/invoke"
+
+    def test_csrf_protection_of_our_routes_is_found(self) -> None:
+        [finding] = examine(csrf_app(csrf_exempt=False))
+        assert (finding.slug, finding.severity, finding.blueprint) == ("csrf", "error", "mcp")
+        assert finding.why.startswith("CSRFProtect answers /mcp, /jsonrpc, /mcp/tools/invoke with 400 BAD REQUEST")
+        assert "csrf.exempt(rpc)" in finding.fix
+        assert examine(csrf_app()) == []
+
+    @pytest.mark.parametrize(
+        ("answer", "seen"),
+        [
+            (lambda: redirect(f"/login?next={request.path}"), "302 FOUND, Location: /login"),
+            (lambda: "<h1>Sign in</h1>", "200 OK"),
+            (lambda: abort(401), "401 UNAUTHORIZED"),
+        ],
+    )
+    def test_a_login_wall_is_found_and_mended_by_the_line_that_the_fix_has(
+        self, answer: Callable[[], Any], seen: str
+    ) -> None:
+        [finding] = examine(walled_app(answer))
+        assert (finding.slug, finding.severity) == ("before-request", "warning")
+        assert finding.why == (
+            f"a before_request function of the app answers {self.PATHS} with {seen} in place of our routes"
+        )
+        assert 'if request.blueprint == "mcp": return None' in finding.fix
+        assert examine(walled_app(lambda: None if request.blueprint == "mcp" else answer())) == []
+
+    def test_a_login_wall_of_flask_login_is_found(self) -> None:
+        manager = LoginManager()
+        manager.user_loader(lambda id: None)
+
+        @login_required
+        def wall() -> None:
+            """Let only users in."""
+
+        app = walled_app(wall)
+        manager.init_app(app)
+        assert "401 UNAUTHORIZED" in examine(app)[0].why
+
+    def test_only_the_paths_that_the_app_answers_are_named(self) -> None:
+        [finding] = examine(walled_app(lambda: "no" if request.path == "/jsonrpc" else None))
+        assert "answers /jsonrpc with 200 OK" in finding.why
+
+    def test_what_fails_without_a_real_request_is_no_finding(self) -> None:
+        assert examine(walled_app(lambda: g.of_the_server)) == []
+
+    def test_hosts_that_the_app_trusts_are_no_hindrance(self) -> None:
+        config = {"TRUSTED_HOSTS": ["localhost"], "SERVER_NAME": None}
+        assert examine(walled_app(lambda: None if request.host == "localhost" else "no", **config)) == []
+
+    def test_a_redirect_of_talisman_to_https_is_found(self) -> None:
+        [finding] = examine(talisman_app())
+        assert (finding.slug, finding.severity) == ("https-redirect", "warning")
+        assert finding.why.startswith(f"requests over http to {self.PATHS} get 302 FOUND to https")
+        assert "force_https=False" in finding.fix
+        assert examine(talisman_app(force_https=False)) == []
+
+    def test_behind_a_proxy_talisman_is_fine(self) -> None:
+        app = talisman_app()
+        app.wsgi_app = ProxyFix(app.wsgi_app, x_proto=1)  # type: ignore[method-assign]
+        assert "https-redirect" not in slugs(app)
+
+    def test_origins_that_only_flask_cors_allows_are_found(self) -> None:
+        [finding] = examine(cors_app())
+        assert (finding.slug, finding.severity) == ("cors-origins", "info")
+        assert "pages of any origin" in finding.why
+        one = {"CORS_ORIGINS": ["https://shop.example"]}
+        [finding] = examine(cors_app(one))
+        assert "pages of https://shop.example" in finding.why
+        assert examine(cors_app({**one, "JSONRPC_MCP_ALLOWED_ORIGINS": ["https://shop.example"]})) == []
+        assert examine(cors_app(resources={"/shop/*": {}})) == []
+
+    def test_prefixes_with_variables_are_left_out(self) -> None:
+        app = make_app(McpBlueprint(url_prefix="/<tenant>"), SECRET_KEY="key")
+        app.before_request(lambda: "no")
+        assert examine(app) == []
+
+
+def test_a_tool_that_is_cached_by_its_url_is_found() -> None:
+    app = cached_app()
+    assert [(finding.slug, finding.tool) for finding in examine(app)] == [
+        ("cached-by-path", "first"),
+        ("cached-by-path", "second"),
+    ]
+    call = {"jsonrpc": "2.0", "id": 1}
+    results = [app.test_client().post("/jsonrpc", json={**call, "method": name}).json for name in ("first", "second")]
+    assert [result["result"] for result in results if result] == [1, 1]
+
+
+@pytest.mark.parametrize("with_roles", [False, True])
+def test_a_permission_that_no_caller_can_have_is_found(with_roles: bool) -> None:
+    auth = HTTPTokenAuth()
+    if with_roles:
+        auth.get_user_roles(lambda user: ["look"])
+    [*found] = slugs(app_with(look, auth=auth, access=["look"]))
+    assert found == ([] if with_roles else ["no-permissions"])
+    assert slugs(app_with(look, access=["look"])) == ["no-permissions"]
 
 
 def test_a_good_app_has_no_findings() -> None:
