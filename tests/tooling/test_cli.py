@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 from flask import Flask, abort, g
+from flask_babel import Babel, lazy_gettext
 
 from flask_jsonrpc_mcp import McpBlueprint, mcp_tool
 from flask_jsonrpc_mcp.cli import mcp
@@ -168,6 +169,14 @@ class TestList:
             ["write"],
         )
         assert answer(app, "list", "--user", "reader")[-1]["uri"] == "stays://all"
+
+    def test_shows_lazy_texts_to_programs_too(self) -> None:
+        rpc = McpBlueprint()
+        rpc.add_tool(lambda: 1, "look", title=lazy_gettext("Look"), description=lazy_gettext("Look at the beds."))
+        app = make_app(rpc)
+        Babel(app)
+        [listed] = answer(app, "list")
+        assert (listed["title"], listed["description"]) == ("Look", "Look at the beds.")
 
     @pytest.mark.parametrize("columns", [30, 72, 80])
     def test_fits_the_terminal(self, columns: int) -> None:

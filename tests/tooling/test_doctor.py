@@ -168,7 +168,7 @@ class TestRequests:
 
     def test_a_login_wall_of_flask_login_is_found(self) -> None:
         manager = LoginManager()
-        manager.user_loader(lambda id: None)
+        manager.user_loader(lambda user_id: None)
 
         @login_required
         def wall() -> None:
