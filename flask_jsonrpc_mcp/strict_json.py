@@ -6,6 +6,7 @@ any depth. This module rejects all of that, once for every face.
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import datetime
 import json
@@ -16,6 +17,7 @@ import uuid
 from collections.abc import Mapping
 from decimal import Decimal
 from enum import Enum
+from pathlib import PurePath
 from typing import Any, NoReturn
 
 from .errors import ParseError
@@ -81,9 +83,9 @@ def write(value: Any) -> bytes:
 def to_plain(value: Any, depth: int = MAX_RESULT_DEPTH) -> Any:
     """Convert what a method returned to plain JSON values.
 
-    Dates and times become ISO 8601 strings, UUIDs and decimals strings, enums their value, dataclasses objects.
-    pydantic dumps what is its own, and the JSON provider of the app is asked about other types. A lazy text is
-    translated, if there is an app context.
+    Dates, times and durations become ISO 8601 strings, UUIDs, decimals and paths strings, bytes base64, sets lists, and
+    enums their value. Dataclasses, attrs classes and NamedTuples become objects. pydantic dumps what is its own, and
+    the JSON provider of the app is asked about other types. A lazy text is translated, if there is an app context.
 
     :raises TypeError: for types without a JSON form.
     :raises ValueError: for NaN, infinity, lone surrogates, numbers with too many digits, and values nested too deeply.
@@ -111,7 +113,7 @@ def to_plain(value: Any, depth: int = MAX_RESULT_DEPTH) -> Any:
             key if type(key) is str and key.isascii() else _member_name(key): to_plain(item, depth - 1)
             for key, item in value.items()
         }
-    if kind is list or isinstance(value, (list, tuple)):
+    if kind is list or (isinstance(value, (list, tuple)) and not is_named_tuple(kind)):
         return [to_plain(item, depth - 1) for item in value]
     return _scalar_or_record(value, depth)
 
@@ -127,6 +129,11 @@ def has_lazy_text(value: Any) -> bool:
     if isinstance(value, dict):
         return any(map(has_lazy_text, value.values()))
     return any(map(has_lazy_text, value)) if isinstance(value, list) else is_lazy(value)
+
+
+def is_named_tuple(kind: Any) -> bool:
+    """Whether a class is a tuple whose items have names."""
+    return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_field_defaults")
 
 
 def is_pydantic(kind: Any) -> bool:
@@ -162,9 +169,49 @@ def _scalar_or_record(value: Any, depth: int) -> Any:
         return str(value)
     if isinstance(value, Decimal):
         return _decimal(value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: to_plain(getattr(value, field.name), depth - 1) for field in dataclasses.fields(value)}
+    if isinstance(value, datetime.timedelta):
+        return _duration(value)
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, PurePath):
+        return to_plain(str(value))
+    if isinstance(value, (set, frozenset)):
+        return _in_order([to_plain(item, depth - 1) for item in value])
+    members = None if isinstance(value, type) else _members_of(value)
+    if members is not None:
+        return {name: to_plain(item, depth - 1) for name, item in members.items()}
     return _left_to_the_app(value, depth)
+
+
+def _members_of(value: Any) -> dict[str, Any] | None:
+    """List the members of a dataclass, an attrs class or a NamedTuple; ``None`` for anything else."""
+    if dataclasses.is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if hasattr(type(value), "__attrs_attrs__"):
+        return {attribute.alias: getattr(value, attribute.name) for attribute in value.__attrs_attrs__}
+    if is_named_tuple(type(value)):
+        return dict(zip(value._fields, value, strict=True))
+    return None
+
+
+def _in_order(items: list[Any]) -> list[Any]:
+    """Sort what was in a set, so that equal results are written alike; as it is if the items have no order."""
+    try:
+        return sorted(items)
+    except TypeError:
+        return items
+
+
+def _duration(value: datetime.timedelta) -> str:
+    """Write a duration as in ISO 8601."""
+    sign, value = ("-", -value) if value < datetime.timedelta(0) else ("", value)
+    hours, seconds = divmod(value.seconds, 3600)
+    minutes, seconds = divmod(seconds, 60)
+    fraction = f".{value.microseconds:06}".rstrip("0") if value.microseconds else ""
+    clock = "".join(f"{number}{unit}" for number, unit in ((hours, "H"), (minutes, "M")) if number)
+    if seconds or fraction or not (clock or value.days):
+        clock += f"{seconds}{fraction}S"
+    return f"{sign}P" + (f"{value.days}D" if value.days else "") + (f"T{clock}" if clock else "")
 
 
 def _left_to_the_app(value: Any, depth: int) -> Any:

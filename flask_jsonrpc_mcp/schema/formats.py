@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import datetime
 import functools
 import ipaddress
@@ -16,6 +18,12 @@ from ..strict_json import MAX_DECIMAL_DIGITS
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _TIME = re.compile(r"(\d\d:\d\d(?::\d\d)?)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)?", re.ASCII)
 _DATE_TIME = re.compile(r"(.{10})[Tt ](.*)", re.DOTALL)
+# Of ISO 8601, with the sign and the fraction that Python's timedelta can have.
+_DURATION = re.compile(
+    r"([+-])?P(?=[\dT])(?:(\d{1,9})Y)?(?:(\d{1,9})M)?(?:(\d{1,9})W)?(?:(\d{1,9})D)?"
+    r"(?:T(?=\d)(?:(\d{1,12})H)?(?:(\d{1,12})M)?(?:(\d{1,15})(?:[.,](\d{1,9}))?S)?)?",
+    re.ASCII,
+)
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 # RFC 3986 has many kinds of URI, such as mailto: and urn:, and they share only this.
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s\x00-\x1f\x7f]+")
@@ -56,6 +64,35 @@ def parse_uuid(text: str) -> uuid.UUID:
     return uuid.UUID(_match(_UUID, text)[0])
 
 
+def match_duration(text: str) -> re.Match[str]:
+    return _match(_DURATION, text)
+
+
+def parse_duration(text: str) -> datetime.timedelta:
+    sign, years, months, weeks, days, hours, minutes, seconds, fraction = match_duration(text).groups(default="0")
+    if int(years) or int(months):
+        raise InvalidParams([Problem("", "must not have years or months, which are not always as long")])
+    try:
+        duration = datetime.timedelta(
+            weeks=int(weeks),
+            days=int(days),
+            hours=int(hours),
+            minutes=int(minutes),
+            seconds=int(seconds),
+            microseconds=int((fraction + "00000")[:6]),
+        )
+    except OverflowError as error:
+        raise InvalidParams([Problem("", "is too large")]) from error
+    return -duration if sign == "-" else duration
+
+
+def parse_base64(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise InvalidParams([Problem("", "must be base64")]) from error
+
+
 def parse_uri(text: str) -> str:
     return _match(_URI, text)[0]
 
@@ -91,6 +128,7 @@ PARSERS: dict[str, Callable[[str], object]] = {
     "date": parse_date,
     "time": parse_time,
     "date-time": parse_datetime,
+    "duration": match_duration,
     "uuid": parse_uuid,
     "email": parse_email,
     "uri": parse_uri,

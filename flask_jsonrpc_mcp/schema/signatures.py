@@ -10,6 +10,8 @@ import typing
 from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
+from ..strict_json import is_named_tuple
+
 NO_DEFAULT: Any = inspect.Parameter.empty
 
 
@@ -62,7 +64,7 @@ def innermost(func: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Member(NamedTuple):
-    """A parameter of a function, a field of a dataclass or a key of a TypedDict."""
+    """A parameter of a function, a field of a class or a key of a TypedDict."""
 
     name: str
     hint: Any
@@ -87,7 +89,18 @@ def parameters_as_members(function: Function) -> list[Member]:
     return members
 
 
-def dataclass_members(kind: Any, *, output: bool) -> list[Member]:
+ListMembers = Callable[[Any, bool], list["Member"]]
+"""Lists what makes an instance of a class, or what it has if the second argument is set."""
+
+
+def find_members(kind: Any) -> ListMembers | None:
+    """Return what lists the members of a dataclass, an attrs class, a NamedTuple or a TypedDict; else ``None``."""
+    if not isinstance(kind, type):
+        return None
+    return next((list_members for is_one, list_members in _RECORDS if is_one(kind)), None)
+
+
+def _dataclass_members(kind: Any, output: bool) -> list[Member]:
     """List the fields of a dataclass: those that make it, or for output all, also those it computes itself."""
     fields = [field for field in dataclasses.fields(kind) if output or field.init]
     if not output:
@@ -107,13 +120,50 @@ def is_typed_dict(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, dict) and hasattr(kind, "__required_keys__")
 
 
-def typed_dict_members(kind: Any) -> list[Member]:
-    """List the keys of a TypedDict."""
+def _typed_dict_members(kind: Any, output: bool) -> list[Member]:
     # __required_keys__ misses qualifiers in hints that were text when the class was made.
     return [
         Member(name, hint, _is_required(hint, otherwise=name in kind.__required_keys__))
         for name, hint in _hints_of_class(kind).items()
     ]
+
+
+def _named_tuple_members(kind: Any, output: bool) -> list[Member]:
+    hints, defaults = _hints_of_class(kind), kind._field_defaults
+    return [
+        Member(
+            name,
+            hints.get(name, Any),
+            output or name not in defaults,
+            NO_DEFAULT if output else defaults.get(name, NO_DEFAULT),
+        )
+        for name in kind._fields
+    ]
+
+
+def _attrs_members(kind: Any, output: bool) -> list[Member]:
+    from attrs import NOTHING, Factory  # imported already, because there is such a class
+
+    hints = _hints_of_class(kind)
+    attributes = [attribute for attribute in kind.__attrs_attrs__ if output or attribute.init]
+    if not output:
+        _check_constructor(kind, {attribute.alias for attribute in attributes})
+    members = []
+    for attribute in attributes:
+        default = attribute.default
+        required = output or default is NOTHING
+        if required or isinstance(default, Factory):  # type: ignore[arg-type]
+            default = NO_DEFAULT
+        members.append(Member(attribute.alias, hints.get(attribute.name, Any), required, default))
+    return members
+
+
+_RECORDS: list[tuple[Callable[[Any], bool], ListMembers]] = [
+    (dataclasses.is_dataclass, _dataclass_members),
+    (lambda kind: hasattr(kind, "__attrs_attrs__"), _attrs_members),
+    (is_named_tuple, _named_tuple_members),
+    (is_typed_dict, _typed_dict_members),
+]
 
 
 def qualifier_of(hint: Any) -> str | None:

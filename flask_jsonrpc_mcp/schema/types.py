@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import functools
 import itertools
@@ -12,19 +11,21 @@ from collections import abc
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from enum import Enum
+from pathlib import Path, PurePath, PurePosixPath
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from ..errors import MAX_PROBLEMS, InvalidParams, Problem, pointer
 from ..strict_json import is_lazy, is_pydantic, to_plain
 from . import formats
 from .shape import Shape, check_schema
-from .signatures import NO_DEFAULT, Member, dataclass_members, is_typed_dict, qualifier_of, typed_dict_members
+from .signatures import NO_DEFAULT, ListMembers, Member, find_members, is_typed_dict, qualifier_of
 from .walk import ANNOTATIONS, replace_references, types_of
 
 Load = Callable[[Any], Any]
 """Makes the Python value of a JSON value that fits the schema."""
 
 _ARRAYS = (list, tuple, abc.Sequence, abc.MutableSequence, abc.Collection)
+_SETS = (set, frozenset, abc.Set, abc.MutableSet)
 _OBJECTS = (dict, abc.Mapping, abc.MutableMapping)
 _STREAMS = (abc.Generator, abc.Iterator, abc.Iterable, abc.AsyncGenerator, abc.AsyncIterator, abc.AsyncIterable)
 
@@ -56,6 +57,9 @@ _SCALARS: dict[Any, Converted] = {
     datetime.datetime: Converted({"type": "string", "format": "date-time"}, formats.parse_datetime),
     uuid.UUID: Converted({"type": "string", "format": "uuid"}, formats.parse_uuid),
     Decimal: Converted(formats.DECIMAL, formats.parse_decimal),
+    datetime.timedelta: Converted({"type": "string", "format": "duration"}, formats.parse_duration),
+    bytes: Converted({"type": "string", "contentEncoding": "base64"}, formats.parse_base64),
+    **{kind: Converted({"type": "string"}, kind) for kind in (Path, PurePath, PurePosixPath)},
 }
 
 
@@ -155,15 +159,15 @@ class HintConverter:
             return self._pydantic(hint, kind.__name__)
         if kind in _ARRAYS:
             return self._array(kind, arguments)
+        if kind in _SETS:
+            return self._set(kind, arguments)
         if kind in _OBJECTS:
             return self._mapping(arguments)
         if isinstance(kind, type) and issubclass(kind, Enum):
             return Converted(self._enumeration([to_plain(member) for member in kind]), kind)
-        if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-            return self._record(kind, lambda: self._dataclass(kind))
-        if is_typed_dict(kind):
-            # A dict with more members still is that TypedDict.
-            return self._record(kind, lambda: self.members(typed_dict_members(kind), closed=not self.output))
+        list_members = find_members(kind)
+        if list_members is not None:
+            return self._record(kind, list_members)
         raise TypeError(f"{_name_of(hint)} has no form in JSON")
 
     def stream(self, hint: Any, *, joined: bool) -> Converted | None:
@@ -257,6 +261,14 @@ class HintConverter:
             return Converted(schema, None if make is list else tuple)
         return Converted(schema, lambda values: make(_load_each((n, load, value) for n, value in enumerate(values))))
 
+    def _set(self, kind: type, hints: Sequence[Any]) -> Converted:
+        if hints and getattr(_kind_of(hints[0]), "__hash__", None) is None:
+            raise TypeError(f"{_name_of(hints[0])} cannot be in a set, because it has no hash; use a list")
+        schema, load = self._array(list, hints)
+        make = functools.partial(_make_set, frozenset if kind is frozenset else set)
+        self._is_plain = False  # jsonschema-rs compares items in its own way
+        return Converted({**schema, "uniqueItems": True}, make if load is None else lambda value: make(load(value)))
+
     def _fixed_tuple(self, hints: Sequence[Any]) -> Converted:
         items = [self.convert(hint) for hint in hints]
         loads = [item.load or as_it_is for item in items]
@@ -280,12 +292,14 @@ class HintConverter:
 
         return Converted(schema, load_members)
 
-    def _record(self, kind: type, build: Callable[[], Converted]) -> Converted:
+    def _record(self, kind: Any, list_members: ListMembers) -> Converted:
         """Convert a class with members, which may contain itself: its loader is looked up when it is needed."""
 
         def build_schema() -> dict[str, Any]:
-            converted = build()
-            self._loads[kind] = converted.load or as_it_is
+            # In a result, a dict or an instance of a subclass may have more members.
+            converted = self.members(list_members(kind, self.output), closed=not self.output)
+            load = converted.load or dict
+            self._loads[kind] = load if is_typed_dict(kind) else lambda value: _make(kind, load(value))
             return converted.schema
 
         schema = self.definitions.schema_of(kind, kind.__name__, build_schema)
@@ -297,21 +311,6 @@ class HintConverter:
         self._is_plain = False
         converted = PydanticType(hint, output=self.output)
         return Converted(self.definitions.adopt(name, converted.schema), converted.load)
-
-    def _dataclass(self, kind: Any) -> Converted:
-        # An instance of a subclass, with more fields, still is one.
-        converted = self.members(dataclass_members(kind, output=self.output), closed=not self.output)
-        load_fields = converted.load or dict
-
-        def load(value: Any) -> Any:
-            members = load_fields(value)
-            try:
-                return kind(**members)
-            except (TypeError, ValueError, OverflowError) as error:
-                # From __post_init__. Its text was not written for callers, so it is not passed on.
-                raise InvalidParams([Problem("", f"is not a valid {kind.__name__}")]) from error
-
-        return Converted(converted.schema, load)
 
 
 def tuple_schema(items: list[dict[str, Any]]) -> dict[str, Any]:
@@ -341,7 +340,7 @@ def is_object_hint(hint: Any) -> bool:
 def is_class_hint(hint: Any) -> bool:
     """Return whether a hint is of a class, rather than of a single value or a list."""
     kind = _kind_of(hint)
-    return isinstance(kind, type) and kind not in (*_SCALARS, *_ARRAYS)
+    return isinstance(kind, type) and kind not in (*_SCALARS, *_ARRAYS, *_SETS)
 
 
 def as_it_is(value: Any) -> Any:
@@ -385,6 +384,21 @@ def _load_each(parts: Iterable[tuple[object, Load, Any]]) -> list[Any]:
     if problems:
         raise InvalidParams(problems) from cause
     return loaded
+
+
+def _make(kind: Any, members: dict[str, Any]) -> Any:
+    try:
+        return kind(**members)
+    except (TypeError, ValueError, OverflowError) as error:
+        # From __post_init__ or a validator. Its text was not written for callers, so it is not passed on.
+        raise InvalidParams([Problem("", f"is not a valid {kind.__name__}")]) from error
+
+
+def _make_set(kind: Callable[[Any], Any], values: Iterable[Any]) -> Any:
+    try:
+        return kind(values)
+    except TypeError as error:
+        raise InvalidParams([Problem("", "must not have lists or objects as items")]) from error
 
 
 def _is_exact(value: Any) -> bool:

@@ -1,11 +1,13 @@
-"""Dataclasses and TypedDicts as hints: their members, whether they are required, and what a subclass may add."""
+"""Dataclasses, attrs classes, NamedTuples and TypedDicts as hints: their members, and what a subclass may add."""
 
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import typing
 from typing import Annotated, Any
 
+import attrs
 import pytest
 import typing_extensions
 from typing_extensions import NotRequired, ReadOnly, Required
@@ -87,6 +89,71 @@ def test_a_dataclass_may_refuse_its_values_with_a_type_error_too() -> None:
     assert call(x={"a": 1}) is None
     assert call(x={"a": 0}) == {"/x"}
     assert call(x={"a": "text"}) == {"/x"}
+
+
+class Place(typing.NamedTuple):
+    street: str
+    since: datetime.date = datetime.date(2020, 1, 2)
+
+
+@attrs.define
+class Home:
+    street: str = attrs.field(validator=attrs.validators.max_len(5))
+    since: datetime.date = datetime.date(2020, 1, 2)
+
+
+@attrs.define
+class Attributes:
+    _hidden: int
+    inner: list[Home] = attrs.field(factory=list)
+    computed: int = attrs.field(init=False, default=7)
+
+
+@pytest.mark.parametrize("kind", [Place, Home])
+def test_a_named_tuple_and_an_attrs_class_are_objects(kind: Any) -> None:
+    def func(x):  # type: ignore[no-untyped-def]
+        assert isinstance(x, kind)
+        assert isinstance(x.since, datetime.date)
+        return x
+
+    func.__annotations__ = {"x": kind, "return": kind}
+    call = Taking(func)
+    day = {"type": "string", "format": "date"}
+    assert call.schema["properties"]["x"] == {
+        "type": "object",
+        "properties": {"street": {"type": "string"}, "since": {**day, "default": "2020-01-02"}},
+        "required": ["street"],
+        "additionalProperties": False,
+    }
+    assert call.tool["outputSchema"] == {
+        "type": "object",
+        "properties": {"street": {"type": "string"}, "since": day},
+        "required": ["street", "since"],
+    }
+    assert call(x={"street": "Elm"}) == {"street": "Elm", "since": "2020-01-02"}
+    assert call(x={"since": "May", "y": 1}) == {"/x/street", "/x/since", "/x/y"}
+
+
+def test_an_attrs_class_is_made_by_the_names_of_its_arguments() -> None:
+    def func(x: Attributes) -> Attributes:
+        return x
+
+    call = Taking(func)
+    assert list(call.schema["properties"]["x"]["properties"]) == ["hidden", "inner"]
+    home = {"street": "Elm", "since": "2020-01-02"}
+    assert call(x={"hidden": 1, "inner": [home]}) == {"hidden": 1, "inner": [home], "computed": 7}
+
+
+def test_what_classes_refuse_is_listed_for_all_of_them() -> None:
+    def func(homes: list[Home], by_name: dict[str, Home], home: Home) -> None: ...
+
+    long = {"street": "Elm Street"}
+    response = Taking(func).site.invoke(
+        "under-test", {"homes": [long, {"street": "Elm"}, long], "by_name": {"a": long}, "home": long}
+    )
+    assert response.get_json()["error"]["errors"] == [
+        {"path": path, "message": "is not a valid Home"} for path in ("/homes/0", "/homes/2", "/by_name/a", "/home")
+    ]
 
 
 @dataclasses.dataclass

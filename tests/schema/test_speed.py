@@ -10,7 +10,8 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from decimal import Decimal
-from typing import Annotated, Any, Literal, NewType, TypedDict, Union
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, NewType, TypedDict, Union
 from unittest.mock import patch
 
 import jsonschema
@@ -81,7 +82,18 @@ TEXTS = st.sampled_from(
             "1e5",
             "a@b.c",
         ),
-        *("2026-01-31", "2026-02-30", "23:59:60Z", "2026-01-31T10:00:00", "2026-01-31T10:00:00Z"),
+        *(
+            "P1D",
+            "PT1.5S",
+            "P1Y",
+            "P",
+            "AP8=",
+            "2026-01-31",
+            "2026-02-30",
+            "23:59:60Z",
+            "2026-01-31T10:00:00",
+            "2026-01-31T10:00:00Z",
+        ),
     ]
 )
 ATOMS = NUMBERS | TEXTS | st.booleans() | st.none()
@@ -112,6 +124,11 @@ class Row(TypedDict, total=False):
     price: Annotated[float, {"exclusiveMinimum": 0, "maximum": 99.5}]
 
 
+class Spot(NamedTuple):
+    a: int
+    b: datetime.timedelta = datetime.timedelta(1)
+
+
 class Tree(TypedDict):
     a: list[Tree]
 
@@ -136,6 +153,7 @@ RULES = st.lists(
 SIMPLE_HINTS = st.sampled_from(
     [
         *(str, int, float, bool, None, Any, list, dict, Level, Colour, Row, Tree, uuid.UUID, Decimal),
+        *(datetime.timedelta, bytes, Path, set[int], frozenset[str], Spot),
         *(datetime.date, datetime.time, datetime.datetime, Literal["a", 1], Literal[2**63, None], tuple[int, str]),
     ]
 )
