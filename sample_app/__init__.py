@@ -8,7 +8,7 @@ from typing import Any
 
 from flask import Flask
 
-from . import articles, config, content_types, db, importing, maintenance, markdown, reading, search
+from . import articles, config, content_types, db, importing, maintenance, markdown, reading, search, start_page
 from .rpc import rpc
 
 for group in (
@@ -35,4 +35,5 @@ def create_app(settings: Mapping[str, Any] | None = None) -> Flask:
     app.logger.setLevel(logging.INFO)
     db.init_app(app)
     app.register_blueprint(rpc)
+    start_page.init_app(app)
     return app

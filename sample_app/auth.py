@@ -19,7 +19,7 @@ from werkzeug.security import check_password_hash, generate_password_hash
 
 from flask_jsonrpc_mcp import CachedPasswords
 
-from .config import is_development
+from .config import allows_demo_users
 from .db import current_session
 from .demo_users import is_demo_password, is_demo_token
 from .models import User, digest_of
@@ -78,7 +78,7 @@ def _hash_of_nobodys_password() -> str:
 
 def _unless_demo(user: User, *, is_demo: bool) -> User | None:
     """Refuse a password or token that everyone can read in the source, unless this site is for trying it."""
-    if not is_demo or is_development(current_app) or current_app.config["ALLOW_DEMO_USERS"] is True:
+    if not is_demo or allows_demo_users(current_app):
         return user
     warned: set[str] = current_app.extensions.setdefault("sample_app_warned", set())
     if user.username not in warned:  # once in each worker

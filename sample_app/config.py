@@ -64,6 +64,11 @@ def is_development(app: Flask) -> bool:
     return app.debug or app.testing or app.config["SITE_ENV"] == "development"
 
 
+def allows_demo_users(app: Flask) -> bool:
+    """Return whether the demo users may sign in, whose passwords everyone knows."""
+    return is_development(app) or app.config["ALLOW_DEMO_USERS"] is True
+
+
 def _instance_folder(app: Flask) -> Path:
     folder = Path(app.instance_path)
     folder.mkdir(parents=True, exist_ok=True)

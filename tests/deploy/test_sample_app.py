@@ -84,6 +84,26 @@ def test_every_tool_is_described_for_people_and_models(garden: Site) -> None:
         assert tool["annotations"]
 
 
+def test_the_start_page_has_the_demo_users_and_leads_to_everything(garden: Site) -> None:
+    page = garden.client.get("/")
+    assert (page.status_code, page.mimetype) == (200, "text/html")
+    assert page.headers["Content-Security-Policy"].startswith("default-src 'none'; style-src 'self';")
+    assert "demo-editor-token" in page.text
+    links = re.findall(r'href="(/[^"]*)"', page.text)
+    assert links == ["/static/start.css", "/mcp/explorer", "/mcp/tools/list"]
+    for link in links:
+        with garden.client.get(link) as linked:
+            assert linked.status_code == 200
+
+
+def test_the_start_page_of_a_site_for_others_has_no_demo_users(tmp_path: Path) -> None:
+    with new_site(tmp_path) as app:
+        text = app.test_client().get("/").text
+    assert "Demo users" not in text
+    assert "demo-" not in text
+    assert "claude mcp add --transport http garden http://localhost/mcp</pre>" in text
+
+
 def test_an_article_from_its_creation_to_its_end(garden: Site) -> None:
     created = result(garden.invoke("articles.create", {"title": "Bees", "body": "They are back."}, headers=EDITOR))
     assert (created["author"], created["type"], created["word_count"]) == ("editor", "news", 3)

@@ -80,6 +80,22 @@ def test_the_url_for_ai_clients_leads_here_in_a_browser(page: Explorer) -> None:
     assert page.driver.current_url == f"{page.url}/mcp/explorer"
 
 
+def test_the_sample_site_begins_with_a_page_that_leads_here(garden: Server, driver: Chrome) -> None:
+    page = Explorer(driver, garden.url)
+    page.show("/")
+    curl, claude = page.texts("pre")
+    assert len(json.loads(shell(curl))["result"]["matches"]) > 0
+    assert claude.startswith(f"claude mcp add --transport http garden {garden.url}/mcp ")
+    for scheme in ("light", "dark"):
+        page.show("/", scheme=scheme)
+        assert violations(page) == []
+    page.show("/", size=PHONE, touch=True)
+    assert page.driver.execute_script("return document.documentElement.scrollWidth") == PHONE[0]
+    page.press_link("Open the explorer")
+    page.wait_for(".brand", "elm-street-garden")
+    assert page.complaints() == []
+
+
 # What there is
 
 
@@ -870,18 +886,17 @@ def opened(page: Explorer, scheme: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_is_accessible(page: Explorer, scheme: str) -> None:
-    need_made(AXE.parents[1] / ".installed", "clients")
-    script = AXE.read_text()
-    found = []
-    for state in opened(page, scheme):
-        page.driver.execute_script(script)
-        report = page.driver.execute_async_script("axe.run({resultTypes: ['violations']}).then(arguments[0])")
-        found += [
-            (state, violation["id"], [node["target"] for node in violation["nodes"]])
-            for violation in report["violations"]
-            if violation["impact"] in ("serious", "critical")
-        ]
+    found = [(state, *violation) for state in opened(page, scheme) for violation in violations(page)]
     assert found == []
+
+
+def violations(page: Explorer) -> list[tuple[str, Any]]:
+    """The serious ones that axe-core finds in what is shown."""
+    need_made(AXE.parents[1] / ".installed", "clients")
+    page.driver.execute_script(AXE.read_text())
+    report = page.driver.execute_async_script("axe.run({resultTypes: ['violations']}).then(arguments[0])")
+    serious = [found for found in report["violations"] if found["impact"] in ("serious", "critical")]
+    return [(found["id"], [node["target"] for node in found["nodes"]]) for found in serious]
 
 
 def allow_clipboard(page: Explorer) -> None:

@@ -79,7 +79,12 @@ class Explorer:
     def open(
         self, address: str = "", *, size: tuple[int, int] = DESKTOP, scheme: str = "light", touch: bool = False
     ) -> None:
-        """Open the page, or what is at ``#/tools/...`` in it, and wait until the list is there."""
+        """Open the explorer, or what is at ``#/tools/...`` in it, and wait until the list is there."""
+        self.show(f"/mcp/explorer{address}", size=size, scheme=scheme, touch=touch)
+        self.wait_until("document.querySelector('main h1')")
+
+    def show(self, path: str, *, size: tuple[int, int] = DESKTOP, scheme: str = "light", touch: bool = False) -> None:
+        """Open a page of the server."""
         width, height = size
         self.command(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=touch
@@ -87,8 +92,7 @@ class Explorer:
         self.command("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
         # By way of another page: from one address to another within a page nothing would be loaded.
         self.driver.get("about:blank")
-        self.driver.get(f"{self.url}/mcp/explorer{address}")
-        self.wait_until("document.querySelector('main h1')")
+        self.driver.get(self.url + path)
 
     def command(self, name: str, **params: Any) -> Any:
         """Tell the browser what a page could not."""
