@@ -126,8 +126,8 @@ def gemini_cli(server: Server) -> Snippet:
 
 
 def goose(server: Server) -> Snippet:
-    # JSON is YAML too.
-    facts = {"name": server.name, "type": "streamable_http", "enabled": True, "timeout": 300}
+    # JSON is YAML too. Older versions skip an extension without a description.
+    facts = {"name": server.name, "description": "", "type": "streamable_http", "enabled": True, "timeout": 300}
     entry = {**facts, **server.entry("${%s}", "uri")}
     if server.headers:
         entry["env_keys"] = server.variables

@@ -276,7 +276,7 @@ def _check_requests(app: Flask, blueprint: str) -> Iterator[Problem]:
     for origin in [OTHER_ORIGIN, *([known] if isinstance(known, str) else known)]:
         if read_origin(str(origin)) not in allowed and _allows_origin(app, rule.rule, str(origin)):
             whose = "any origin" if origin == OTHER_ORIGIN else origin
-            yield "cors-origins", f"the app's CORS headers let pages of {whose} in, but our routes answer them with 403"
+            yield "cors-origins", f"the app's CORS headers allow pages of {whose}, but the blueprint answers them with 403"
             return
 
 
@@ -301,7 +301,7 @@ def _answer_of_app(app: Flask, path: str, verb: str) -> Problem | None:
         seen = response.status + (f", Location: {location}" if location else "")
         return (
             "before-request",
-            f"a before_request function of the app answers {{}} with {seen} in place of our routes",
+            f"a before_request function of the app answers {{}} with {seen} in place of the blueprint",
         )
 
 

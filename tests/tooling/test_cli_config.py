@@ -163,6 +163,7 @@ def test_goose_reads_yaml_and_the_variables_that_it_is_told_of() -> None:
         "extensions:\n"
         "  garden:\n"
         '    name: "garden"\n'
+        '    description: ""\n'
         '    type: "streamable_http"\n'
         "    enabled: true\n"
         "    timeout: 300\n"

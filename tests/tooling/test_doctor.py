@@ -161,7 +161,7 @@ class TestRequests:
         [finding] = examine(walled_app(answer))
         assert (finding.slug, finding.severity) == ("before-request", "warning")
         assert finding.why == (
-            f"a before_request function of the app answers {self.PATHS} with {seen} in place of our routes"
+            f"a before_request function of the app answers {self.PATHS} with {seen} in place of the blueprint"
         )
         assert 'if request.blueprint == "mcp": return None' in finding.fix
         assert examine(walled_app(lambda: None if request.blueprint == "mcp" else answer())) == []
