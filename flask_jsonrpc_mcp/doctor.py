@@ -276,7 +276,8 @@ def _check_requests(app: Flask, blueprint: str) -> Iterator[Problem]:
     for origin in [OTHER_ORIGIN, *([known] if isinstance(known, str) else known)]:
         if read_origin(str(origin)) not in allowed and _allows_origin(app, rule.rule, str(origin)):
             whose = "any origin" if origin == OTHER_ORIGIN else origin
-            yield "cors-origins", f"the app's CORS headers allow pages of {whose}, but the blueprint answers them with 403"
+            why = f"the app's CORS headers allow pages of {whose}, but the blueprint answers them with 403"
+            yield "cors-origins", why
             return
 
 
