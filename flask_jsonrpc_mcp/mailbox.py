@@ -27,6 +27,9 @@ from .errors import RpcError
 
 EXTENSION = "jsonrpc_mcp_mailbox"
 
+FILE = "mailbox-2.sqlite3"
+"""The name of the SQLite file. A release with another table has another name, because both may run on one machine."""
+
 MAX_OF_KIND = 1_000
 """How many messages of one kind are kept, the newest. Anyone can send levels and cancellations, as many as they like;
 counted by kind, these cannot push out an answer that a call waits for."""
@@ -219,7 +222,7 @@ class _SqliteFile:
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         """Connect, in autocommit mode; closing rolls back a transaction that has not ended."""
-        file = _private_folder(self._app) / "mailbox.sqlite3"
+        file = _private_folder(self._app) / FILE
         try:
             with closing(sqlite3.connect(file, timeout=TIMEOUT, isolation_level=None)) as connection:
                 self._prepare(connection)

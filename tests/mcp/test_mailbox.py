@@ -25,7 +25,7 @@ from redis import Redis
 
 from flask_jsonrpc_mcp import McpBlueprint, current_call
 from flask_jsonrpc_mcp import mailbox as mailbox_module
-from flask_jsonrpc_mcp.mailbox import EXTENSION, Mailbox, NoMailbox
+from flask_jsonrpc_mcp.mailbox import EXTENSION, FILE, Mailbox, NoMailbox
 from tests.conftest import asking, make_app
 from tests.support.conversations import text_of
 from tests.support.load import wait_until
@@ -353,7 +353,7 @@ def test_what_cannot_be_written_is_an_error_and_changes_nothing(
     monkeypatch.setattr(mailbox_module, "TIMEOUT", 0.1)
     mailbox = open_mailbox(mail)
     mailbox.put("state 1", 1, 60)
-    with broken(mail / "mailbox.sqlite3"):
+    with broken(mail / FILE):
         for _ in range(2):
             with pytest.raises(NoMailbox):
                 mailbox.pop("state 1")
@@ -368,7 +368,7 @@ def test_what_cannot_be_written_is_an_error_and_changes_nothing(
 def test_a_damaged_file_is_replaced(mail: Path, no_break: None, caplog: pytest.LogCaptureFixture) -> None:
     mailbox = open_mailbox(mail)
     mailbox.put("level 1", 1, 60)
-    (mail / "mailbox.sqlite3").write_bytes(b"half of a page" * 1000)
+    (mail / FILE).write_bytes(b"half of a page" * 1000)
     with pytest.raises(NoMailbox):
         mailbox.get("level 1")
     assert mailbox.get("level 1") is None

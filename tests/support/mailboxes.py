@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from flask_jsonrpc_mcp import McpBlueprint, current_call
+from flask_jsonrpc_mcp.mailbox import FILE
 from tests.conftest import Site
 from tests.support.answering import listening
 from tests.support.mcp_messages import LegacyClient
@@ -52,7 +53,7 @@ def conversing(folder: Path, place: str, *options: str, **config: Any) -> Iterat
 
 def messages_in(mail: Path) -> list[tuple[str, Any, float]]:
     """The kind, the value and the time of expiry of all messages in an SQLite file, the oldest first."""
-    file = mail / "mailbox.sqlite3"
+    file = mail / FILE
     if not file.exists():
         return []
     with closing(sqlite3.connect(file)) as connection:
