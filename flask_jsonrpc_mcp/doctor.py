@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from flask import Flask, request
+from flask import Flask, Response, request
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from .config import GET_ALL, PREFIX
@@ -268,7 +269,7 @@ def _check_requests(app: Flask, blueprint: str) -> Iterator[Problem]:
         if problem is not None:
             answered.setdefault(problem, []).append(rule.rule)
     for (slug, why), paths in answered.items():
-        yield slug, why.format(", ".join(paths))
+        yield slug, why.replace("{}", ", ".join(paths), 1)
 
     [rule, *_] = app.url_map.iter_rules(f"{blueprint}.mcp")
     known = app.config.get("CORS_ORIGINS", ())
@@ -285,12 +286,8 @@ def _answer_of_app(app: Flask, path: str, verb: str) -> Problem | None:
     """Return a problem, with ``{}`` for the path, if a ``before_request`` function answers in place of our view."""
     is_secure = any(isinstance(layer, ProxyFix) for layer in _middlewares(app))  # as far as the proxy is, too
     environ = {"wsgi.url_scheme": "https"} if is_secure else {}
-    context = local_request_context(app, path, method=verb, environ_overrides=environ)
-    with app.app_context(), context:
-        try:
-            response = preprocess_request(app, context)
-        except Exception:  # it may need something that only a real request has
-            return None
+    # A function of the app may need something that only a real request has.
+    with suppress(Exception), _request(app, path, method=verb, environ_overrides=environ) as response:
         if response is None:
             return None
         location = (response.location or "").partition("?")[0]
@@ -300,18 +297,26 @@ def _answer_of_app(app: Flask, path: str, verb: str) -> Problem | None:
         if response.status_code == 400 and "csrf" in app.extensions:
             return "csrf", f"CSRFProtect answers {{}} with {response.status}, because clients have no CSRF token"
         seen = response.status + (f", Location: {location}" if location else "")
-        return (
-            "before-request",
-            f"a before_request function of the app answers {{}} with {seen} in place of the blueprint",
-        )
+        why = f"a before_request function of the app answers {{}} with {seen} in place of the blueprint"
+        return "before-request", why
+    return None
 
 
 def _allows_origin(app: Flask, path: str, origin: str) -> bool:
     """Return whether an ``after_request`` function, such as flask-cors', allows an origin."""
     headers = {"Origin": origin, "Access-Control-Request-Method": "POST"}
-    with app.app_context(), local_request_context(app, path, method="OPTIONS", headers=headers):
+    with suppress(Exception), _request(app, path, method="OPTIONS", headers=headers):
         response = app.process_response(app.response_class(status=403))
-    return response.headers.get("Access-Control-Allow-Origin") in ("*", origin)
+        return response.headers.get("Access-Control-Allow-Origin") in ("*", origin)
+    return False
+
+
+@contextmanager
+def _request(app: Flask, path: str, **options: Any) -> Iterator[Response | None]:
+    """Push a request context, call the ``before_request`` functions, and yield the response of one of them."""
+    context = local_request_context(app, path, **options)
+    with app.app_context(), context:
+        yield preprocess_request(app, context)
 
 
 def _check_app(app: Flask) -> Iterator[Problem]:

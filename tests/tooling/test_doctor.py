@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from flask import Flask, abort, g, redirect, request
+from flask import Flask, Response, abort, g, redirect, request
 from flask_caching import Cache
 from flask_cors import CORS
 from flask_httpauth import HTTPBasicAuth, HTTPTokenAuth, MultiAuth
@@ -182,8 +182,21 @@ class TestRequests:
         [finding] = examine(walled_app(lambda: "no" if request.path == "/jsonrpc" else None))
         assert "answers /jsonrpc with 200 OK" in finding.why
 
-    def test_what_fails_without_a_real_request_is_no_finding(self) -> None:
-        assert examine(walled_app(lambda: g.of_the_server)) == []
+    @pytest.mark.parametrize("hook", ["before_request", "after_request", "teardown_request"])
+    def test_what_fails_without_a_real_request_is_no_finding(self, hook: str) -> None:
+        app = make_app(McpBlueprint(), SECRET_KEY="key")
+        getattr(app, hook)(lambda *_: g.of_the_server)
+        assert examine(app) == []
+
+    def test_what_runs_after_a_request_finds_what_has_run_before(self) -> None:
+        app = cors_app()
+        app.before_request(lambda: setattr(g, "started", True))
+        app.after_request(lambda response: (g.started, response)[1])
+        assert slugs(app) == ["cors-origins"]
+
+    def test_a_location_may_have_braces(self) -> None:
+        [finding] = examine(walled_app(lambda: Response(status=302, headers={"Location": "/login/{name}"})))
+        assert "with 302 FOUND, Location: /login/{name} in" in finding.why
 
     def test_hosts_that_the_app_trusts_are_no_hindrance(self) -> None:
         config = {"TRUSTED_HOSTS": ["localhost"], "SERVER_NAME": None}
