@@ -74,9 +74,22 @@ def test_wrong_credentials_are_401_on_every_route(guarded_site: Site, path: str)
     assert response.get_json()["error"]["code"] == "unauthorized"
 
 
-def test_wrong_credentials_do_not_call_a_public_tool(guarded_site: Site) -> None:
-    assert guarded_site.invoke("public", {}, headers=basic("admin", "wrong")).status_code == 401
-    assert guarded_site.invoke("public", {}).get_json() == {"result": "hello"}
+@pytest.mark.parametrize("face", FACES)
+def test_wrong_credentials_do_not_call_a_public_tool(face: faces.Face) -> None:
+    ran: list[int] = []
+    site = Site(McpBlueprint(auth=make_auth()))
+    site.rpc.add_tool(lambda: ran.append(1), "public", read_only=True)
+    assert face("public", {}).send(site.client, basic("admin", "wrong")).status_code == 401
+    assert ran == []
+    assert face("public", {}).send(site.client).status_code == 200
+    assert ran == [1]
+
+
+def test_the_well_known_page_checks_no_credentials(guarded_site: Site) -> None:
+    anonymous = guarded_site.client.get("/.well-known/mcp.json")
+    assert anonymous.status_code == 200
+    wrong = guarded_site.client.get("/.well-known/mcp.json", headers=basic("admin", "wrong"))
+    assert (wrong.status_code, wrong.data) == (200, anonymous.data)
 
 
 def encoded(raw: bytes) -> str:
@@ -410,7 +423,9 @@ def test_two_auth_objects_for_the_same_credentials_raise(auths: Any) -> None:
 
 
 @pytest.mark.parametrize("failure", [RuntimeError("database is down: secret"), SystemExit(3)], ids=repr)
-def test_a_failing_verify_callback_is_a_500_that_tells_nothing(failure: BaseException) -> None:
+def test_a_failing_verify_callback_is_a_500_that_tells_nothing(
+    failure: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
     auth = HTTPBasicAuth()
 
     @auth.verify_password
@@ -421,6 +436,8 @@ def test_a_failing_verify_callback_is_a_500_that_tells_nothing(failure: BaseExce
     assert response.status_code == 500
     assert response.get_json()["error"]["code"] == "internal_error"
     assert b"secret" not in response.data
+    [logged] = [record for record in caplog.records if record.exc_info]
+    assert response.get_json()["error"]["message"][-12:] in logged.getMessage()
 
 
 @pytest.mark.parametrize("status", [401, 403, 429, 503])

@@ -379,7 +379,7 @@ def test_they_see_the_exception_of_the_method() -> None:
     assert seen == ["hook before fail", "hook sees KeyError"]
 
 
-def test_they_see_a_result_that_breaks_its_schema() -> None:
+def test_they_see_a_result_that_breaks_its_schema(caplog: pytest.LogCaptureFixture) -> None:
     seen: list[str] = []
     rpc = McpBlueprint()
     recording(rpc, "hook", seen)
@@ -390,6 +390,7 @@ def test_they_see_a_result_that_breaks_its_schema() -> None:
 
     assert rest(Site(rpc))[0] == 500
     assert seen == ["hook before fail", "hook sees ResultError"]
+    assert "must be of type integer" in caplog.text
 
 
 def test_they_do_not_run_for_arguments_that_are_refused(site: Site) -> None:

@@ -111,7 +111,7 @@ def stopped(server: Server) -> Iterator[None]:
         server.process.send_signal(signal.SIGCONT)
 
 
-def test_counts_in_a_redis_that_hangs_hold_no_call(redis: Server) -> None:
+def test_counts_in_a_redis_that_hangs_hold_no_call(redis: Server, caplog: pytest.LogCaptureFixture) -> None:
     site = Site(rpc, create_app(RATELIMIT_STORAGE_URI=redis_url(redis)))
     batch = [asking("common", id=number) for number in range(100)]
     assert site.invoke("common", {}).status_code == 200
@@ -121,6 +121,7 @@ def test_counts_in_a_redis_that_hangs_hold_no_call(redis: Server) -> None:
 
     with ThreadPoolExecutor(1) as pool, stopped(redis):
         assert pool.submit(codes).result(PATIENCE) == {-32603}
+        assert "the storage has not answered within 2 seconds" in caplog.text
         site.app.config["RATELIMIT_SWALLOW_ERRORS"] = True
         assert pool.submit(codes).result(PATIENCE) == {None}
     wait_until(lambda: codes() == {None, -32005}, "calls are counted again")

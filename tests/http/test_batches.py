@@ -103,6 +103,19 @@ def test_a_failing_call_leaves_the_others_of_its_batch_alone(face: str) -> None:
 
 
 @both_faces
+def test_batches_are_limited_without_configuration(face: str) -> None:
+    batches = Batches(face)
+    request = batches.request("note", {"name": "a", "size": 50_000}, 1)
+    assert len(batches.send(*[request] * 100)) == 100
+    assert 80 < len(batches.ran) < 85  # 4 MiB have 84 times 50 kB
+    batches.ran.clear()
+    batch = [request] * 101
+    response = batches.site.rpc_post(batch) if face == "jsonrpc" else batches.mcp.send(batch)
+    assert (response.status_code, batches.ran) == (400, [])
+    assert batches.site.app.config["JSONRPC_MCP_BATCH_TIMEOUT"] == 20
+
+
+@both_faces
 def test_a_batch_that_is_empty_or_too_long_is_one_error(face: str) -> None:
     batches = Batches(face, JSONRPC_MCP_MAX_BATCH=2)
     request = batches.request("note", {"name": "a"}, 1)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import datetime
+import json
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any
+from urllib.parse import quote
 
 import pytest
 
 from flask_jsonrpc_mcp import McpBlueprint, RpcError, current_call, mcp_tool
 from tests.conftest import Site, asking, basic, make_auth
+from tests.support import faces
 from tests.support.mcp_messages import LegacyClient, ModernClient
 
 Outcome = tuple[str, Any]
@@ -197,3 +200,67 @@ CALLS: list[tuple[str, Any, str | None, Outcome]] = [
 @pytest.mark.parametrize(("name", "arguments", "caller", "outcome"), CALLS)
 def test_faces_agree(site: Site, face: Any, name: str, arguments: Any, caller: str | None, outcome: Outcome) -> None:
     assert face(site, name, arguments, basic(caller) if caller else {}) == outcome
+
+
+GETTING = [faces.jsonrpc_get, faces.own_url_get]
+ONE_ENVELOPE = [faces.jsonrpc, faces.own_url, faces.mcp_modern, faces.mcp_legacy]
+POSTING = [faces.rest, faces.batch, *ONE_ENVELOPE]
+
+
+@pytest.fixture
+def echo() -> Site:
+    """A site that serves older MCP clients without sessions."""
+    site = Site(McpBlueprint())
+
+    @site.rpc.tool(read_only=True)
+    def echo(value: Any = None) -> Any:
+        return value
+
+    return site
+
+
+def send(site: Site, asked: faces.Asked, body: bytes, content_type: str = "application/json") -> Any:
+    return site.client.post(asked.path, data=body, headers=dict(asked.headers), content_type=content_type)
+
+
+@pytest.mark.parametrize("face", POSTING + GETTING)
+@pytest.mark.parametrize(
+    "value",
+    [b"NaN", b"-Infinity", b"1e999", b'{"a": 1, "a": 2}', b'"\\ud800"', b'"\xff"', b"[" * 64 + b"]" * 64],
+    ids=["NaN", "Infinity", "out of range", "duplicate members", "unpaired surrogate", "not UTF-8", "too deep"],
+)
+def test_no_face_reads_what_is_not_strict_json(echo: Site, face: faces.Face, value: bytes) -> None:
+    asked = face("echo", {"value": "VALUE"})
+    if asked.payload is None:
+        response = echo.client.get(asked.path.replace(quote('"VALUE"'), quote(value)))
+    else:
+        response = send(echo, asked, json.dumps(asked.payload).encode().replace(b'"VALUE"', value))
+    assert response.status_code == 400
+    assert response.get_json()["error"]["code"] == ("invalid_json" if face is faces.rest else -32700)
+
+
+@pytest.mark.parametrize("face", POSTING)
+@pytest.mark.parametrize("content_type", ["", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"])
+def test_no_face_reads_a_body_that_is_not_labelled_as_json(echo: Site, face: faces.Face, content_type: str) -> None:
+    asked = face("echo", {})
+    assert send(echo, asked, json.dumps(asked.payload).encode(), content_type).status_code == 415
+
+
+@pytest.mark.parametrize("face", POSTING)
+def test_no_face_reads_more_than_four_mebibytes(echo: Site, face: faces.Face) -> None:
+    asked = face("echo", {})
+    largest = json.dumps(asked.payload).encode().ljust(4 * 1024 * 1024)
+    assert [send(echo, asked, body).status_code for body in (largest, largest + b" ")] == [200, 413]
+
+
+@pytest.mark.parametrize("face", ONE_ENVELOPE)
+@pytest.mark.parametrize("id", ["x" * 1001, 10**1000], ids=["characters", "digits"])
+def test_a_very_long_id_is_a_400(echo: Site, face: faces.Face, id: Any) -> None:
+    asked = face("echo", {})
+    assert send(echo, asked, json.dumps({**asked.payload, "id": id}).encode()).status_code == 400
+
+
+@pytest.mark.parametrize("face", POSTING + GETTING)
+def test_no_response_to_a_call_may_be_stored(echo: Site, face: faces.Face) -> None:
+    response = face("echo", {"value": 7}).send(echo.client)
+    assert (response.status_code, response.headers["Cache-Control"]) == (200, "no-store")

@@ -254,6 +254,28 @@ class TricklingStream(io.BytesIO):
         return super().read(min(size or 0, 10))
 
 
+class EndlessStream(io.RawIOBase):
+    """A chunked body without an end, which counts what was read of it."""
+
+    given = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        buffer[:] = b" " * len(buffer)
+        self.given += len(buffer)
+        return len(buffer)
+
+
+def test_no_more_of_a_chunked_body_is_read_than_allowed(adder: Site) -> None:
+    stream = EndlessStream()
+    chunked = {"wsgi.input": stream, "wsgi.input_terminated": True, "CONTENT_LENGTH": ""}
+    response = adder.client.post(INVOKE, content_type="application/json", environ_overrides=chunked)
+    assert error(response)[:2] == (413, "body_too_large")
+    assert 0 < stream.given <= 4 * 1024 * 1024 + 1
+
+
 def test_a_body_that_comes_in_pieces_is_read_to_its_end(adder: Site) -> None:
     body = b'{"name": "add", "arguments": {"a": 1}}'
     response = adder.client.post(

@@ -103,6 +103,13 @@ def test_the_newest_messages_of_each_kind_are_kept(place: object, little_room: N
     assert mailbox.get("answer 1") == "waited for"
 
 
+def test_a_thousand_messages_of_each_kind_are_kept(place: object) -> None:
+    mailbox = open_mailbox(place)
+    for number in range(1001):
+        mailbox.put(f"level {number}", number, 60)
+    assert [mailbox.get(f"level {number}") for number in (0, 1, 1000)] == [None, 1, 1000]
+
+
 def test_a_value_that_was_put_again_counts_as_new(place: object, little_room: None) -> None:
     mailbox = open_mailbox(place)
     for number in range(10):

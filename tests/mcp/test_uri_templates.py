@@ -48,6 +48,7 @@ def test_a_uri_is_read_by_its_template(template: str, uri: str, variables: Any) 
         ("%C3%A9", "é"),
         ("é", "é"),
         ("x%2Fy", "x/y"),
+        ("%2F..%2F", "/../"),
         ("%252F", "%2F"),
         ("%00", "\0"),
         ("50%", "50%"),
