@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import json
 import tracemalloc
 from typing import Any
 
 import pytest
 
-from flask_jsonrpc_mcp.bridge import site as bridged_site
 from tests.support.stdio_client import modern
 
 from .conftest import Bridged, Connect, call, failure, listed, success, text_of
@@ -103,13 +103,12 @@ def test_an_error_may_be_without_an_id(bridge: Bridged, drupal: DrupalSite) -> N
     assert call(bridge, "node.create") == failure("Parse error")
 
 
-def test_an_answer_without_an_end_is_given_up(
-    bridge: Bridged, drupal: DrupalSite, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_response_has_at_most_sixteen_mebibytes(bridge: Bridged, drupal: DrupalSite) -> None:
     listed(bridge)
-    monkeypatch.setattr(bridged_site, "MAX_RESPONSE", 1024 * 1024)
-    drupal.raw.append(Raw(200, b" " * 2_000_000))
-    assert "longer than 1 MiB" in text_of(call(bridge, "node.create"))
+    largest = json.dumps({"jsonrpc": "2.0", "id": "flask-jsonrpc-mcp", "result": 1}).encode().ljust(16 * 1024 * 1024)
+    drupal.raw.extend([Raw(200, largest), Raw(200, largest + b" ")])
+    assert call(bridge, "node.get", {"id": "7"}) == success(1)
+    assert "longer than 16 MiB" in text_of(call(bridge, "node.create"))
 
 
 @pytest.mark.parametrize("body", [b'{"tools": []}', b" " * 100], ids=["JSON", "no JSON"])

@@ -74,3 +74,32 @@ def test_the_reference_has_exactly_the_public_names(module: ModuleType) -> None:
     text = "".join(part for name, part in zip(parts[1::2], parts[2::2], strict=True) if name == module.__name__)
     described = re.findall(r"^\.\. (?:auto\w+|py:data):: (?:[\w.]+\.)?(\w+)$", text, re.MULTILINE)
     assert sorted(described) == sorted(module.__all__)
+
+
+@pytest.mark.parametrize(
+    ("page", "headings"),
+    [
+        ("SECURITY.md", ["What the package promises"]),
+        ("docs/security.md", ["Bad input", "Failures", "Attackers", "Host names"]),
+    ],
+)
+def test_every_promise_names_tests_that_exist(page: str, headings: list[str]) -> None:
+    """A promise is a bullet or the row of a table, and names its tests itself or in a footnote."""
+    text = (ROOT / page).read_text()
+    notes = dict(re.findall(r"^(\[\^[\w-]+\]): (.*)\n", text, re.MULTILINE))
+    parts = re.split(r"^## (.*)$", re.sub(r"^\[\^.*\n", "", text, flags=re.MULTILINE), flags=re.MULTILINE)
+    promising = "".join(part for heading, part in zip(parts[1::2], parts[2::2], strict=True) if heading in headings)
+    bullets = re.findall(r"^\* .*(?:\n\n?  .*)*", promising, re.MULTILINE)
+    tables = re.findall(r"^\|(?: -+ \|)+\n((?:\|.*\n)+)", promising, re.MULTILINE)
+    suites = "\n".join(file.read_text() for file in (ROOT / "tests").glob("*/test_*.py"))
+    tests = set(re.findall(r"^ *def (test_\w+)\(", suites, re.MULTILINE))
+    found: list[str] = []
+    for promise in [*bullets, *"".join(tables).splitlines()]:
+        marks = re.findall(r"\[\^[\w-]+\]|`test_\w+`", promise)
+        names = re.findall(r"`(test_\w+)`", " ".join(notes.get(mark, mark) for mark in marks))
+        assert names, f"{page} names no test of {promise}"
+        assert [name for name in names if name not in tests] == []
+        found += marks
+    assert set(notes) <= set(found)
+    # Were the patterns above to miss a promise, its marks would be left over.
+    assert len(found) == len(re.findall(r"\[\^[\w-]+\]|`test_\w+`", "".join(parts)))
