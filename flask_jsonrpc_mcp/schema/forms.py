@@ -14,6 +14,7 @@ from .formats import DECIMAL
 from .shape import Shape, as_marshmallow, check_schema
 from .signatures import Member
 from .types import HintConverter, Load, as_it_is, object_schema
+from .walk import ERROR_TEXTS
 
 FORMATS = ("email", "uri", "date", "date-time")
 """The formats that MCP allows in a form; others are enforced, but not shown."""
@@ -90,7 +91,9 @@ def _form(schema: dict[str, Any], load: Load) -> Form:
             raise ValueError(f"{name!r} is required, but not among the properties")
     enforced = object_schema(properties, required, closed=False)
     shown = {
-        name: {key: value for key, value in rules.items() if key != "format" or value in FORMATS}
+        name: {
+            key: value for key, value in rules.items() if key != ERROR_TEXTS and (key != "format" or value in FORMATS)
+        }
         for name, rules in properties.items()
     }
     return Form({**enforced, "properties": shown}, Shape(enforced), load, tuple(blank))

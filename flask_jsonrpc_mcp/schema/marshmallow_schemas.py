@@ -17,9 +17,10 @@ import marshmallow
 from marshmallow import fields, validate
 
 from ..errors import InvalidParams, Problem, problems_of_messages
-from ..strict_json import to_plain
+from ..strict_json import is_lazy, to_plain
 from .formats import DECIMAL
 from .types import Definitions, nullable, object_schema, tuple_schema
+from .walk import ERROR_TEXTS
 
 Partial = bool | Collection[str] | None
 """Which members may be missing though they are required: all, these, or as the schema itself says."""
@@ -142,7 +143,11 @@ class _Converter:
         converted = self._type_of(field, partial)
         for validator in _flattened(field.validators):
             with suppress(_NoJsonForm):
-                converted.update(_rules_of(validator, field, converted))
+                rules = _rules_of(validator, field, converted)
+                converted.update(rules)
+                text = None if self.output or not rules else _own_text(validator)
+                if text is not None:
+                    converted[ERROR_TEXTS] = {**converted.get(ERROR_TEXTS, {}), **dict.fromkeys(rules, text)}
         if field.allow_none:
             converted = nullable(converted)
         notes = {n: v for n, v in field.metadata.items() if n in _FROM_METADATA or str(n).startswith("x-")}
@@ -184,6 +189,19 @@ class _Converter:
         return dict(next((schema for kind, schema in _TYPES.items() if isinstance(field, kind)), {}))
 
 
+def _own_text(validator: Any) -> Any:
+    """Return the text that was given to a validator as ``error=``, if it does not repeat the caller's value."""
+    text = getattr(validator, "error", None)
+    if is_lazy(text):
+        return text
+    if text is None or text == getattr(validator, "default_message", None):
+        return None
+    try:
+        return text.format(**vars(validator))
+    except (LookupError, ValueError, AttributeError):
+        return None
+
+
 def _rules_of(validator: Any, field: Any, converted: Mapping[str, Any]) -> dict[str, Any]:
     """Convert a validator to the keywords that go beside the field's type; none if JSON Schema has none for it.
 
@@ -194,7 +212,8 @@ def _rules_of(validator: Any, field: Any, converted: Mapping[str, Any]) -> dict[
             noun = {"array": "Items", "object": "Properties"}.get(converted.get("type", ""), "Length")
             limits = (validator.min, validator.max) if validator.equal is None else (validator.equal,) * 2
             return _given({f"min{noun}": limits[0], f"max{noun}": limits[1]})
-        case validate.Range() if converted.get("type") in ("integer", "number"):
+        # Beside a decimal, which may be sent as text, the limits count for numbers; marshmallow checks the text.
+        case validate.Range() if converted.get("type") in ("integer", "number") or isinstance(field, fields.Decimal):
             least = "minimum" if validator.min_inclusive else "exclusiveMinimum"
             most = "maximum" if validator.max_inclusive else "exclusiveMaximum"
             return {

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from jsonschema import ValidationError
@@ -15,9 +15,9 @@ from jsonschema.protocols import Validator
 
 from ..errors import MAX_PROBLEMS, MAX_QUOTED, Problem, one_line, pointer
 from .keywords import NoAlternative
-from .walk import type_name
+from .walk import ERROR_TEXTS, type_name
 
-_BOUNDS: dict[str, str] = {
+BOUNDS: dict[str, str] = {
     "minimum": "must be at least {}",
     "maximum": "must be at most {}",
     "exclusiveMinimum": "must be greater than {}",
@@ -61,15 +61,18 @@ def _problems_of(error: ValidationError, base: str = "") -> Iterable[Problem]:
 
 def _message_of(error: ValidationError) -> str:
     keyword = str(error.validator)
+    own: Any = error.schema.get(ERROR_TEXTS) if isinstance(error.schema, Mapping) else None
+    if isinstance(own, Mapping) and keyword in own:
+        return one_line(str(own[keyword]), MAX_QUOTED)
     if keyword == "type":
         named: Any = error.validator_value
         return _wrong_type([named] if isinstance(named, str) else named, error.instance)
     if keyword in ("anyOf", "oneOf"):
         return _no_alternative(error)
-    if keyword in _BOUNDS:
+    if keyword in BOUNDS:
         limit: Any = error.validator_value
         text = limit if isinstance(limit, str) else json.dumps(limit, ensure_ascii=False, default=str)
-        return _BOUNDS[keyword].format(one_line(text, MAX_QUOTED))
+        return BOUNDS[keyword].format(one_line(text, MAX_QUOTED))
     return _TEXTS.get(keyword, f"breaks the rule {keyword!r}")
 
 

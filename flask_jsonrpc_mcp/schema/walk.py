@@ -11,6 +11,9 @@ Schema = Mapping[str, Any]
 ANNOTATIONS = ("title", "description", "default", "examples", "deprecated")
 """Keywords that say something to the reader and restrict nothing."""
 
+ERROR_TEXTS = "errorMessage"
+"""A keyword with the texts that a caller reads, by the name of the rule that is broken; also that of ajv-errors."""
+
 TYPES = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
 
 MAX_INLINED, MAX_NESTED = 500, 64

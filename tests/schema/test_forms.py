@@ -189,3 +189,11 @@ def test_more_than_a_form_can_have_is_refused(spec: Any, problem: str) -> None:
 def test_a_schema_that_is_none_is_refused() -> None:
     with pytest.raises((TypeError, ValueError), match="type"):
         compile_form({"properties": {"a": {"type": "text"}}})
+
+
+def test_a_form_does_not_show_the_texts_of_errors() -> None:
+    """MCP allows only some keywords in a form."""
+    form = compile_form({"a": fields.Integer(required=True, validate=validate.Range(1, error="One or more"))})
+    assert form.shown["properties"] == {"a": {"type": "integer", "minimum": 1}}
+    with pytest.raises(InvalidParams, match="/a: One or more"):
+        form.read({"a": 0})

@@ -427,3 +427,27 @@ def test_an_object_for_a_function_that_takes_names_is_the_methods_fault() -> Non
             return object()
 
     assert Taking(lambda name, email=None: name, params=Loading, output={})(name="Ada") == 500
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong", "says"),
+    [
+        (fields.Integer(validate=validate.Range(1, 30, error="{min} to {max} nights")), 31, "1 to 30 nights"),
+        (fields.String(validate=validate.Regexp("^[a-z]+$", error="Small letters only")), "A", "Small letters only"),
+        (fields.String(allow_none=True, validate=validate.OneOf(["a"], error="Must be a")), "b", "Must be a"),
+        (fields.Integer(validate=validate.Range(1, error="{input} is too small")), 0, "must be at least 1"),
+        (fields.Integer(validate=validate.Range(1)), 0, "must be at least 1"),
+    ],
+    ids=str,
+)
+def test_the_error_text_of_a_validator_is_what_the_caller_reads(field: Any, wrong: Any, says: str) -> None:
+    call = Taking(lambda x=None: None, params={"x": field})
+    errors = call.site.invoke("under-test", {"x": wrong}).get_json()["error"]["errors"]
+    assert errors == [{"path": "/x", "message": says}]
+
+
+def test_the_range_of_a_decimal_is_in_the_schema() -> None:
+    field = fields.Decimal(validate=validate.Range(min=Decimal("0.5"), max=9, max_inclusive=False))
+    call = Taking(lambda x=None: None, params={"x": field})
+    assert {"minimum": 0.5, "exclusiveMaximum": 9}.items() <= call.schema["properties"]["x"].items()
+    assert [call(x="0.50"), call(x=0.4), call(x="0.4"), call(x=9)] == [None, {"/x"}, {"/x"}, {"/x"}]
