@@ -15,8 +15,8 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from ..errors import MAX_PROBLEMS, InvalidParams, Problem, pointer
-from ..strict_json import is_lazy, is_pydantic, to_plain
-from . import formats
+from ..strict_json import is_pydantic, to_plain
+from . import formats, notes
 from .shape import Shape, check_schema
 from .signatures import NO_DEFAULT, ListMembers, Member, find_members, is_typed_dict, qualifier_of
 from .walk import ANNOTATIONS, replace_references, types_of
@@ -61,6 +61,12 @@ _SCALARS: dict[Any, Converted] = {
     bytes: Converted({"type": "string", "contentEncoding": "base64"}, formats.parse_base64),
     **{kind: Converted({"type": "string"}, kind) for kind in (Path, PurePath, PurePosixPath)},
 }
+
+
+# Scalars whose limits are those of the Python value, not of its text.
+_PARSED = frozenset(
+    {datetime.date, datetime.time, datetime.datetime, datetime.timedelta, uuid.UUID, Decimal, bytes, Path}
+)
 
 
 class Definitions:
@@ -185,6 +191,10 @@ class HintConverter:
         schema, load = converted
         if member.default is NO_DEFAULT:
             return converted
+        if notes.is_field(member.default):
+            raise TypeError(
+                "its default is a pydantic Field; write Annotated[..., Field(...)], and the default after it"
+            )
         if member.default is None:
             if "$ref" in schema or "null" not in types_of(schema, {}):
                 # ``def f(x: int = None)``: what may be left out as None may be sent as null.
@@ -208,18 +218,27 @@ class HintConverter:
         # A Python object that is sent in another form than it is dumped in, such as a dataclass with computed fields.
         del schema["default"]
 
-    def _annotated(self, hint: Any, notes: Sequence[Any]) -> Converted:
-        schema, load = self.convert(hint)
-        for note in notes:
-            if isinstance(note, str) or is_lazy(note):
-                schema = {**schema, "description": note}
-            elif isinstance(note, dict):
-                keywords = to_plain(note)
-                check_schema(keywords)
-                schema = {**schema, **keywords}
-                rules = {keyword: value for keyword, value in keywords.items() if keyword not in ANNOTATIONS}
-                self._is_plain &= _READ_ALIKE.issuperset(rules) and all(map(_is_exact, rules.values()))
-        return Converted(schema, load)
+    def _annotated(self, hint: Any, given: Sequence[Any]) -> Converted:
+        flat = list(notes.flatten(given))
+        limits: dict[str, Any] = {}
+        if any(map(notes.is_left_to_pydantic, flat)):
+            parts = (hint, *given)
+            schema, load = self._pydantic(Annotated[parts], "Value")
+        else:
+            schema, load = self.convert(hint)
+            for note in flat:
+                limits.update(notes.limits_of(note))
+        parsed = not _PARSED.isdisjoint(_kinds_of(hint))
+        keywords = notes.rules_of(limits, types_of(schema, {}), parsed=parsed)
+        for note in flat:
+            keywords.update(notes.keywords_of(note))
+        rules = {keyword: value for keyword, value in keywords.items() if keyword not in ANNOTATIONS}
+        if "pattern" in limits or any(isinstance(note, dict) for note in flat):
+            check_schema(keywords)
+        self._is_plain &= _READ_ALIKE.issuperset(rules) and all(map(_is_exact, rules.values()))
+        if limits and parsed and load is not None:
+            load = notes.check_limits(load, limits)
+        return Converted({**schema, **keywords}, load)
 
     def _enumeration(self, values: list[Any]) -> dict[str, Any]:
         kinds = {type(value) for value in values}
@@ -409,6 +428,17 @@ def _is_exact(value: Any) -> bool:
 def _kind_of(hint: Any) -> Any:
     hint = _unwrap(hint)
     return _kind_of(get_args(hint)[0]) if get_origin(hint) is Annotated else get_origin(hint) or hint
+
+
+def _kinds_of(hint: Any) -> list[Any]:
+    """List the kinds of the alternatives of a hint."""
+    kind = _kind_of(hint)
+    if kind not in (Union, types.UnionType):
+        return [kind]
+    inner = _unwrap(hint)
+    while get_origin(inner) is Annotated:
+        inner = _unwrap(get_args(inner)[0])
+    return [kind for alternative in get_args(inner) for kind in _kinds_of(alternative)]
 
 
 def _unwrap(hint: Any) -> Any:
