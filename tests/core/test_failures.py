@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import marshmallow
+import pydantic
 import pytest
 from flask import Flask, Response, abort, got_request_exception, jsonify, redirect
 from flask_httpauth import HTTPBasicAuth
@@ -126,7 +127,6 @@ def test_a_validation_error_of_marshmallow_lists_every_problem() -> None:
 
 
 def test_a_validation_error_of_pydantic_lists_every_problem() -> None:
-    pydantic = pytest.importorskip("pydantic")
     model = pydantic.create_model("Book", title=(str, ...), year=(int, ...))
     with pytest.raises(pydantic.ValidationError) as raised:
         model.model_validate({"year": "secret"})
