@@ -53,6 +53,11 @@ def test_commands_and_tools_for_developers_are_not_imported_by_a_server() -> Non
     assert run(f"print(json.dumps(imported(*{names!r})))", ()) == []
 
 
+def test_libraries_for_other_hints_are_not_imported_for_plain_ones() -> None:
+    calls = "invoke({'a': 1}), invoke({'a': 'one'})\n"
+    assert run(calls + "print(json.dumps(imported('pydantic', 'annotated_types')))", ()) == []
+
+
 @pytest.mark.parametrize("hidden", [(), EXTRA], ids=["with the extra", "without"])
 def test_the_first_call_is_told_what_is_wrong_with_its_arguments(hidden: tuple[str, ...]) -> None:
     answer = run("print(json.dumps(invoke({'a': 'one', 'c': 3})['error']))", hidden)
