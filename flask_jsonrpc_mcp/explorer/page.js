@@ -101,8 +101,8 @@ function show(focus = false) {
   const [kind, name] = readAddress(location.hash);
   const item = items.find((each) => each.kind === kind && each.id === name)
     ?? (kind === "resources" && server.capabilities.resources ? resourceItem({ uri: name }) : undefined);
-  for (const { link, item: each } of entries) link.toggleAttribute("aria-current", each === item);
-  find("start").toggleAttribute("aria-current", kind === undefined);
+  for (const { link, item: each } of entries) markCurrent(link, each === item);
+  markCurrent(find("start"), kind === undefined);
   find("frame").classList.toggle("has-item", Boolean(kind) || location.hash === START);
   if (!item) {
     document.title = `${about.name} – explorer`;
@@ -117,6 +117,11 @@ function show(focus = false) {
   find("main").replaceChildren(view.element);
   scrollTo(0, 0);
   if (focus) view.heading.focus();
+}
+
+function markCurrent(link, isCurrent) {
+  if (isCurrent) link.setAttribute("aria-current", "page");
+  else link.removeAttribute("aria-current");
 }
 
 function goBack() {

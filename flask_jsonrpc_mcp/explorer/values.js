@@ -3,7 +3,7 @@
 const MOST_LINES = 40;
 const MOST_TEXT = 4000;
 const MOST_ROWS = 50;
-const MOST_IN_CELL = 160;
+const MOST_IN_CELL = 100;
 
 function showText(text) {
   return showLines(text, "text", (part) => [part]);
@@ -89,7 +89,7 @@ function showCell(value) {
   if (value === undefined) return "";
   if (value === null) return make("span", { class: "muted" }, "null");
   const text = plain(value);
-  const shown = make(isObject(value) || Array.isArray(value) ? "code" : "span");
+  const shown = make(typeof value === "object" && text === spacedJson(value) ? "code" : "span");
   const fill = (whole) => (shown.textContent = whole ? text : `${text.slice(0, MOST_IN_CELL)}…`);
   if (text.length > MOST_IN_CELL) return withMore(shown, fill, "");
   shown.textContent = text;

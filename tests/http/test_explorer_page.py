@@ -142,7 +142,7 @@ def test_a_tool_has_an_address_of_its_own(page: Explorer) -> None:
     page.wait_for("h1", "trips.echo")
     page.driver.back()
     page.wait_for("h1", "Book a trip")
-    assert page.texts("nav [aria-current] .title") == ["Book a trip"]
+    assert page.texts("nav [aria-current='page'] .title") == ["Book a trip"]
 
 
 def test_what_is_not_there_may_need_a_sign_in(page: Explorer) -> None:
@@ -211,7 +211,7 @@ def test_the_start_page_can_be_reached_from_everywhere(page: Explorer) -> None:
     page.open("#/tools/trips.book")
     page.press_link("Connect an AI client")
     page.wait_for(".connect")
-    assert page.texts("nav [aria-current]") == ["Connect an AI client"]
+    assert page.texts("nav [aria-current='page']") == ["Connect an AI client"]
     page.open(size=PHONE, touch=True)
     assert page.texts("main") == []
     page.press_link("Connect an AI client")
@@ -393,9 +393,11 @@ def test_facts_beside_a_list_of_objects_are_above_the_table(page: Explorer) -> N
     assert page.result() == {"items": [{"id": 1}, {"id": 2, "name": "Sea View"}], "total": 9, "next": None}
 
 
-@pytest.mark.parametrize("size", [DESKTOP, PHONE])
-def test_a_wide_table_scrolls_within_itself(page: Explorer, size: tuple[int, int]) -> None:
+@pytest.mark.parametrize("count", [3, 60], ids=["short", "long"])
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_a_wide_table_scrolls_within_itself(page: Explorer, size: tuple[int, int], count: int) -> None:
     page.open("#/tools/shows.hotels", size=size, touch=size == PHONE)
+    page.fill("count", str(count))
     page.press("Run")
     table = page.wait_for(".outcome .scrolls")
     inside, across = page.driver.execute_script(
@@ -834,6 +836,27 @@ def test_the_keyboard_is_enough(page: Explorer) -> None:
     page.wait_for(".outcome pre", "structuredContent")
 
 
+def test_the_keyboard_reaches_the_theme_and_what_can_be_done_with_a_result(page: Explorer) -> None:
+    page.open("#/tools/shows.hotels")
+    page.tab_to("As the system")
+    page.type(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
+    assert is_dark(page)
+    page.type(Keys.ARROW_RIGHT)
+    assert not is_dark(page)
+    page.tab_to("count")
+    page.type("60", Keys.CONTROL + Keys.ENTER)
+    page.wait_for(".outcome table")
+    page.tab_to("Show all 60 rows")
+    page.type(Keys.ENTER)
+    page.wait_until("document.querySelectorAll('.outcome tbody tr').length === 60")
+    assert page.driver.switch_to.active_element.text == "Show less"
+    page.driver.execute_script("document.querySelector('.run').focus()")
+    page.tab_to("Collapse")
+    page.type(Keys.ENTER)
+    assert page.driver.switch_to.active_element.text == "Expand"
+    assert page.texts(".outcome table") == []
+
+
 def test_a_screen_reader_hears_how_a_run_ended(page: Explorer) -> None:
     page.open("#/tools/shows.failure")
     page.press("Run")
@@ -874,6 +897,11 @@ def opened(page: Explorer, scheme: str) -> Iterator[str]:
     page.press("Run")
     page.wait_for(".outcome table")
     yield "a table"
+    page.open("#/tools/jobs.pack", scheme=scheme)
+    page.fill("suitcase", scheme)
+    page.press("Run")
+    page.wait_for(".messages li", "Shirts")
+    yield "a tool that runs"
     page.open("#/tools/trips.unsaid", scheme=scheme)
     page.press("Run")
     page.wait_for("dialog")

@@ -21,19 +21,13 @@ def take(page: Explorer, name: str) -> None:
     print(f"{name}.png", len(picture) // 1000, "kB")
 
 
-def search(page: Explorer) -> None:
-    page.fill("query", "compost")
-    page.fill("limit", "2")
-    page.press("Run")
-    page.wait_for(".outcome .status.good")
-
-
 def main() -> None:
     with tempfile.TemporaryDirectory() as temporary, chromium(Path(temporary)) as driver:
         env = {"DATABASE_URL": f"sqlite:///{temporary}/site.sqlite3", "SECRET_KEY": "key", "SITE_ENV": "development"}
         with gunicorn("wsgi:app", Path(temporary), "--config", "sample_app/gunicorn_conf.py", env=env) as server:
             page = Explorer(driver, server.url)
             page.open(size=SIZE)
+            take(page, "explorer-start")
             page.sign_in("editor", "editor")
             page.press_link("Create an article")
             page.fill("title", "The first frost")
@@ -41,8 +35,9 @@ def main() -> None:
             page.press("Run")
             page.wait_for(".outcome .status.good")
             take(page, "explorer-light")
-            page.open("#/tools/articles.search", size=SIZE, scheme="dark")
-            search(page)
+            page.open("#/tools/articles.list", size=SIZE, scheme="dark")
+            page.press("Run")
+            page.wait_for(".outcome table")
             take(page, "explorer-dark")
             page.open("#/tools/articles.search", size=PHONE, touch=True)
             page.fill("query", "compost")
