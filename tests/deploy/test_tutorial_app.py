@@ -55,9 +55,9 @@ def test_a_client_adds_books_and_reads_them_back(shelf: Server, client: McpClien
 
     seen = client.visit(
         shelf,
-        ("books.add", book("Kindred", 5)),
-        ("books.add", book("Dawn", None)),
-        ("books.list", {"author": client.script}),
+        ("add_book", book("Kindred", 5)),
+        ("add_book", book("Dawn", None)),
+        ("list_books", {"author": client.script}),
         authorization=f"Bearer {TOKEN}",
     )
     assert [result.get("isError") for result in seen["results"]] == [False] * 3, seen["results"]
