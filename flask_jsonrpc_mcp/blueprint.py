@@ -62,8 +62,8 @@ class McpBlueprint(Decorators, Blueprint):
     :param explorer: Serve a page to try the tools at ``/mcp/explorer``.
     :param limiter: The app's Flask-Limiter object, for rate limits.
     :param rate_limit: A limit for all calls of one caller, such as ``"100/minute"``; needs a limiter.
-    :param csrf_exempt: Exempt the blueprint from Flask-WTF's ``CSRFProtect``: its routes accept only JSON bodies, and
-        reject the pages of other sites by their ``Origin``.
+    :param csrf_exempt: Exempt the routes of this package from Flask-WTF's ``CSRFProtect``: they accept only JSON
+        bodies, and reject the pages of other sites by their ``Origin``. Routes that you add stay protected.
     :param options: Other options of :class:`flask.Blueprint`, such as ``url_prefix``.
     """
 
@@ -273,7 +273,7 @@ class McpBlueprint(Decorators, Blueprint):
         _check_rules(app, endpoints)
         if host_app.EXTENSION not in app.extensions:
             app.extensions[host_app.EXTENSION] = host_app.HostApp(app)
-        app.extensions[host_app.EXTENSION].add(self, endpoints, csrf_exempt=self._csrf_exempt)
+        app.extensions[host_app.EXTENSION].add(endpoints, csrf_exempt=self._csrf_exempt)
 
 
 def _check_rules(app: App, endpoints: set[str]) -> None:

@@ -48,26 +48,27 @@ class HostApp:
     def __init__(self, app: App) -> None:
         self._app = app
         self._endpoints: set[str] = set()
-        self._to_exempt: list[Blueprint] = []
+        self._to_exempt: set[str] = set()
         app.before_request(self._answer_other_methods)
 
-    def add(self, blueprint: Blueprint, endpoints: set[str], *, csrf_exempt: bool) -> None:
+    def add(self, endpoints: set[str], *, csrf_exempt: bool) -> None:
         """Add a blueprint.
 
         :param endpoints: Those of our routes.
-        :param csrf_exempt: Exempt it from Flask-WTF's ``CSRFProtect``. Our routes accept only JSON bodies and check
-            ``Origin``, so that no form of another site reaches them.
+        :param csrf_exempt: Exempt them from Flask-WTF's ``CSRFProtect``. They accept only JSON bodies and check
+            ``Origin``, so that no form of another site reaches them. A route that the app itself has added to the
+            blueprint does not, and stays protected.
         """
         self._endpoints |= endpoints
         if csrf_exempt:
-            self._to_exempt.append(blueprint)
+            self._to_exempt |= endpoints
             self._exempt_from_csrf()
 
     def _exempt_from_csrf(self) -> None:
         protection = self._app.extensions.get("csrf")  # where Flask-WTF puts its CSRFProtect
         if protection is not None and hasattr(protection, "exempt"):
             while self._to_exempt:
-                protection.exempt(self._to_exempt.pop())
+                protection.exempt(self._app.view_functions[self._to_exempt.pop()])
 
     def _answer_other_methods(self) -> Any:
         """Call our view for an HTTP method that it does not serve, because the 405 response of Flask is HTML."""

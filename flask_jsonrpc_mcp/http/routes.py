@@ -96,6 +96,7 @@ class Route:
             response.headers.add("X-Content-Type-Options", "nosniff")
             return response
 
+        view.__name__ = f"{registry.name}_{self.endpoint}"  # Flask-WTF tells views apart by their names
         return view
 
     def _serve(

@@ -184,10 +184,21 @@ def test_csrf_protection_lets_our_routes_through(make: Callable[[], Flask]) -> N
     assert app.test_client().post("/form").status_code == 400  # everything else is protected
 
 
+def test_csrf_protection_stays_for_a_route_that_the_app_adds_to_our_blueprint() -> None:
+    """It accepts the forms of other sites, and does not check their ``Origin``."""
+    rpc = make_rpc()
+    rpc.add_url_rule("/form", "form", lambda: "form", methods=["POST"])
+    app = make_app(rpc)
+    CSRFProtect(app)
+    assert_served(app)
+    assert app.test_client().post("/form", data={"id": 7}).status_code == 400
+
+
 def test_csrf_protection_can_be_kept() -> None:
     app = make_app()
     CSRFProtect(app)
     app.register_blueprint(make_rpc(csrf_exempt=False))
+    app.register_blueprint(make_rpc(name="other", url_prefix="/other"))  # which is exempt
     response = faces.rest("greet", {}).send(app.test_client())
     assert (response.status_code, response.get_json()["error"]["code"]) == (400, "bad_request")
 
