@@ -289,3 +289,8 @@ def _facts_about(user: Any, names: tuple[str, ...]) -> Iterator[tuple[str, str]]
         if isinstance(value, (str, int, UUID)) and str(value):
             # With the types: the user 7 is not the user "7", nor the customer 7.
             yield f"{owner.__module__}.{owner.__qualname__}.{name}: {type(value).__name__}", str(value)
+        elif name == names[0] == "id" and value is not None and not isinstance(value, str):
+            # An identity of another type, such as bytes or an ObjectId. Two users that differ in it may share a name.
+            if repr(value) != object.__repr__(value) and not callable(value):
+                yield f"{owner.__module__}.{owner.__qualname__}.{name}: {type(value).__name__}", repr(value)
+            return

@@ -860,11 +860,21 @@ class TestPrincipals:
             User(0),
             User(id="basic:ada"),
             User(id="ada', 'x"),
+            # One name, and identities of other types.
+            User(id=b"1", name="Ada"),
+            User(id=b"2", name="Ada"),
+            User(id=("north", 7), name="Ada"),
+            User(id=("south", 7), name="Ada"),
         ]
         auths = [password_auth(user) for user in users]
         principals = {caller_of(auth, basic("ada")).principal for auth in auths}
         assert len(principals) == len(users)
         assert "" not in principals
+
+    def test_users_whose_identity_has_no_text_differ_by_their_credentials(self) -> None:
+        auth = token_auth(User(id=object(), name="Ada"))
+        first, second = ({"Authorization": f"Bearer {token}"} for token in ("one", "two"))
+        assert caller_of(auth, first).principal != caller_of(auth, second).principal
 
     def test_one_name_signed_in_in_different_ways_is_different_callers(self) -> None:
         ways: list[tuple[Any, dict[str, str]]] = [
