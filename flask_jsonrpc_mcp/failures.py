@@ -63,8 +63,6 @@ def as_rpc_error(error: BaseException, call: Call, method: Method | None, handle
         expected = error if isinstance(error, RpcError) else _handled(error, handlers) or _expected(error)
         if expected is not None:
             return _normalised(expected)
-    except RpcError as raised:  # by a function of errorhandler
-        return raised
     # Attributes of the exception, and functions of errorhandler, may raise anything.
     except BaseException as failed:
         error = failed
@@ -113,7 +111,10 @@ def _handled(error: BaseException, handlers: ErrorHandlers) -> RpcError | None:
     handler = handlers.find(error)
     if handler is None:
         return None
-    answer = current_app.ensure_sync(handler)(error)
+    try:
+        answer = current_app.ensure_sync(handler)(error)
+    except RpcError as raised:
+        return raised
     if isinstance(answer, RpcError):
         return answer
     text, status = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)

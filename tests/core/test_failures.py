@@ -256,6 +256,20 @@ def test_a_handler_can_be_registered_for_the_status_of_abort() -> None:
     assert rest(raising(NotFound("shelf"), rpc)) == (404, {"code": "not_found", "message": "Nothing: shelf"})
 
 
+def test_a_handler_that_raises_an_error_without_a_form_in_json_fails_alone(caplog: pytest.LogCaptureFixture) -> None:
+    rpc = McpBlueprint()
+
+    @rpc.errorhandler(Missing)
+    def missing(error: Missing) -> None:
+        raise RpcError("Missing", data=object())
+
+    site = raising(Missing(), rpc)
+    rpc.add_tool(lambda: "fine", "fine")
+    failed, fine = site.rpc_post([asking("fail", id=1), asking("fine", id=2)]).get_json()
+    assert (failed["id"], failed["error"]["code"]) == (1, -32603)
+    assert (fine["id"], fine["result"]) == (2, "fine")
+
+
 def test_a_handler_that_raises_an_rpc_error_is_answered_with_it() -> None:
     rpc = McpBlueprint()
 
