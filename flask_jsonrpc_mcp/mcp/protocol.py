@@ -17,7 +17,7 @@ from ..ask import NO_ANSWERS, Answers
 from ..auth import Caller
 from ..call import COMPLETION, LOG_LEVELS, MCP, METHOD, PROMPT, RESOURCE, Call, Cancellation
 from ..config import NO_DOTS, PREFIX, server_info
-from ..envelope import RpcRequest, notification
+from ..envelope import RpcRequest, is_id, notification
 from ..errors import InvalidRequest, MalformedParams, UnsupportedVersion
 from ..registry import Registry
 
@@ -186,7 +186,8 @@ def version_header(headers: Headers) -> str | None:
 
 
 def is_progress_token(token: Any) -> bool:
-    return isinstance(token, (str, int)) and not isinstance(token, bool)
+    """Whether a value can be a progress token. It is sent with each report, so it is limited as an id is."""
+    return isinstance(token, (str, int)) and is_id(token)
 
 
 def require_id(message: RpcRequest) -> None:

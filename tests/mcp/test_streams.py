@@ -88,7 +88,7 @@ def test_a_stream_is_labelled_so_that_nobody_buffers_or_stores_it(version: str, 
 
 
 @pytest.mark.parametrize("version", BOTH)
-@pytest.mark.parametrize("token", [None, True, 1.5, [], {}])
+@pytest.mark.parametrize("token", [None, True, 1.5, [], {}, "x" * 1001, 10**1000], ids=lambda token: str(token)[:9])
 def test_whoever_does_not_ask_for_progress_gets_plain_json(site: Site, version: str, token: Any) -> None:
     meta = {} if token is None else {"progressToken": token}
     assert result(call(client_of(version, site.client), "count", {"to": 3}, **meta))["isError"] is False
