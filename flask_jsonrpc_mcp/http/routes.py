@@ -117,7 +117,9 @@ class Route:
             elif view is None:
                 response = self._options(request.method)
             else:
-                caller = Caller() if self.open else registry.auth.admit(request)
+                # Without a rule `host_app` calls us, for a 404 at most. The app cannot limit guesses there.
+                is_open = self.open or request.url_rule is None
+                caller = Caller() if is_open else registry.auth.admit(request)
                 response = view(request, registry, caller, **variables)
         except RpcError as error:
             return self.respond_to(error, registry)

@@ -15,6 +15,7 @@ from babel.messages.mofile import write_mo
 from flask import Flask, Response, abort, request
 from flask.json.provider import DefaultJSONProvider
 from flask_babel import Babel, lazy_gettext
+from flask_httpauth import HTTPBasicAuth
 from flask_limiter import Limiter
 from flask_sqlalchemy import SQLAlchemy
 from flask_talisman import Talisman
@@ -147,6 +148,21 @@ def test_spectree_makes_its_document() -> None:
     document = app.test_client().get("/apidoc/openapi.json")
     assert document.status_code == 200
     assert_served(app)
+
+
+def test_credentials_are_checked_only_in_requests_that_the_app_can_limit() -> None:
+    """Flask-Limiter counts no request with an HTTP method that the URL rule does not have."""
+    checked: list[str] = []
+    auth = HTTPBasicAuth()
+    auth.verify_password(lambda username, password: checked.append(password))
+    app = make_app()
+    Limiter(lambda: "anyone", app=app, default_limits=["2/hour"], storage_uri="memory://")
+    app.register_blueprint(make_rpc(auth=auth))
+    client = app.test_client()
+    statuses = [client.put("/mcp/nothing", auth=("ada", "guess")).status_code for _ in range(3)]
+    assert (statuses, checked) == ([404] * 3, [])
+    statuses = [client.get("/mcp/nothing", auth=("ada", "guess")).status_code for _ in range(3)]
+    assert (statuses, checked) == ([401, 401, 429], ["guess"] * 2)
 
 
 # CSRF protection
