@@ -23,10 +23,11 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from flask_jsonrpc_mcp import McpBlueprint, current_call
+from flask_jsonrpc_mcp import McpBlueprint, current_call, mcp_tool
 from flask_jsonrpc_mcp import mailbox as mailbox_module
 from flask_jsonrpc_mcp.mailbox import EXTENSION, FILE, Mailbox, NoMailbox
 from tests.conftest import asking, make_app
+from tests.support.answering import questions_of
 from tests.support.conversations import text_of
 from tests.support.load import wait_until
 from tests.support.mailboxes import ADA, CAN_ASK, Asking, messages_in, redis_url, running_redis, set_clock
@@ -372,6 +373,29 @@ def test_what_cannot_be_written_is_an_error_and_changes_nothing(
     assert [mailbox.pop("state 1"), mailbox.pop("state 1")] == [2, None]
 
 
+def test_an_agreement_that_could_not_be_used_is_good_for_a_run_later(
+    mail: Path, no_break: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A person who agreed while the disk was full is not said to have agreed already."""
+    site, deleted = Asking(mail), []
+
+    @site.site.rpc.method
+    @mcp_tool(confirm="Delete {id}?")
+    def delete(id: int) -> None:
+        deleted.append(id)
+
+    client = ModernClient(site.site.client, capabilities=CAN_ASK)
+    asked = questions_of(client, "delete", {"id": 7})
+    params = {"name": "delete", "arguments": {"id": 7}, "requestState": asked["requestState"]}
+    params["inputResponses"] = {"confirm": {"action": "accept", "content": {}}}
+    with full_disk(mail / "mailbox.sqlite3"):
+        refused = client.post("tools/call", params)
+        assert error(refused)[2].startswith("Not run: this server cannot reach its mailbox")
+    assert deleted == []
+    assert result(client.post("tools/call", params))["isError"] is False
+    assert (deleted, error(client.post("tools/call", params))[1]) == ([7], -32602)
+
+
 def test_a_damaged_file_is_replaced(mail: Path, no_break: None, caplog: pytest.LogCaptureFixture) -> None:
     mailbox = open_mailbox(mail)
     mailbox.put("level 1", 1, 60)
@@ -504,6 +528,22 @@ def test_a_link_in_the_temp_folder_is_not_followed(
     folder.symlink_to(elsewhere)
     assert result_of_one(site.client.call("ask"))["isError"] is True
     assert list(elsewhere.iterdir()) == []
+
+
+def test_a_folder_that_another_user_has_made_meanwhile_is_not_used(
+    tmp_path: Path, no_break: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    site = Asking(None, JSONRPC_MCP_ANSWER_TIMEOUT=1)
+    site.client.post("logging/setLevel", {"level": "info"})
+    (folder,) = tmp_path.iterdir()
+    shutil.rmtree(folder)  # as a job does that cleans the temp folder
+    folder.mkdir(mode=0o700)
+    with monkeypatch.context() as patched:
+        patched.setattr("os.getuid", lambda: folder.stat().st_uid + 1)
+        assert result_of_one(site.client.call("ask"))["isError"] is True
+    assert "is not a folder that only this user can read and write" in caplog.text
+    assert list(folder.iterdir()) == []
 
 
 def test_a_folder_that_was_swept_away_is_made_again(mail: Path) -> None:
