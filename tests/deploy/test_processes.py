@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from http.client import HTTPException
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.conftest import asking
-from tests.support.conversations import Conversation, text_of
+from tests.support.conversations import COMMENT, Conversation, Exchange, text_of
 from tests.support.load import INVOKE, RawClient, load, request_bytes, wait_until
+from tests.support.mailboxes import CAN_ASK
 from tests.support.servers import FLASK_RUN, GEVENT, GTHREAD, ROOT, Server, gunicorn, nginx, serving
 
 APP = "tests.apps.steady_app:app"
+ADMIN = {"Authorization": "Bearer demo-admin-token"}
 
 
 def is_alive(process: int) -> bool:
@@ -173,6 +177,65 @@ def test_behind_nginx_slow_clients_hold_no_thread(tmp_path: Path) -> None:
         reply = front.request(INVOKE, data={"name": "content_types.list", "arguments": {}}, headers=site)
         assert reply.status == 200
         assert [client.result() for client in slow] == [reply.json()["result"]] * 4
+
+
+EACH = 16
+"""How many hostile clients of each kind there are."""
+
+
+@pytest.fixture
+def garden(tmp_path: Path) -> Iterator[Server]:
+    """The sample site as ``make serve`` runs it."""
+    env = {"DATABASE_URL": f"sqlite:///{tmp_path / 'site.sqlite3'}", "SECRET_KEY": "key", "SITE_ENV": "development"}
+    with gunicorn("wsgi:app", tmp_path, "--config", "sample_app/gunicorn_conf.py", env=env) as running:
+        yield running
+    assert "Traceback" not in running.log.read_text()
+
+
+def list_types(server: Server) -> Any:
+    """Make an ordinary call."""
+    reply = server.invoke("content_types.list", {})
+    assert reply.status == 200
+    return reply.json()["result"]
+
+
+def test_others_are_answered_while_hostile_clients_hold_all_the_threads_they_can(garden: Server) -> None:
+    """They send a byte now and then, never answer what they were asked, listen for ever, or do not read."""
+    large = [{"title": f"Article {number}", "body": "x" * 100_000} for number in range(30)]
+    assert garden.invoke("articles.import", {"articles": large}, ADMIN).status == 200
+    slow = [RawClient(garden.port, "content_types.list", {}) for _ in range(EACH)]
+    modern, older = Conversation(garden, "2026-07-28"), Conversation(garden, capabilities=CAN_ASK, headers=ADMIN)
+    wanted = {"notifications": {"toolsListChanged": True}}
+    silent = [older.call("articles.delete", {"id": 1}) for _ in range(EACH)]
+    silent += [modern.open("subscriptions/listen", wanted) for _ in range(EACH)]
+    deaf = [modern.call("articles.export", token="t", receive_buffer=4096) for _ in range(EACH)]
+    for _ in range(20):
+        for client in slow:
+            client.send(1)
+        list_types(garden)
+    assert 8 <= sum(map(is_waited_for, silent)) <= 16  # a quarter of the threads of one worker, or of both
+    types = list_types(garden)
+    assert [client.result() for client in slow] == [types] * EACH
+    for exchange in silent + deaf:
+        exchange.vanish()
+
+
+@pytest.mark.parametrize("sent", [request_bytes("content_types.list", {}), b"no HTTP\r\n\r\n"], ids=["HTTP", "other"])
+def test_clients_that_do_not_close_their_connections_hold_up_nobody(garden: Server, sent: bytes) -> None:
+    """gunicorn itself would wait for each of them, one after the other."""
+    with ExitStack() as stack:
+        for _ in range(60):
+            idle = stack.enter_context(socket.create_connection(("127.0.0.1", garden.port)))
+            idle.sendall(sent)
+        list_types(garden)
+
+
+def is_waited_for(exchange: Exchange) -> bool:
+    """Whether the server has sent a question, or what was agreed on, and after that nothing but comments."""
+    if exchange.response.headers["Content-Type"] == "application/json":
+        return False  # there was no place for it
+    chunks = iter(exchange)
+    return "method" in next(chunks) and next(chunks) == COMMENT
 
 
 CONVERSING = "tests.apps.conversing_app:create_app()"
