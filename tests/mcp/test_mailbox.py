@@ -388,7 +388,7 @@ def test_an_agreement_that_could_not_be_used_is_good_for_a_run_later(
     asked = questions_of(client, "delete", {"id": 7})
     params = {"name": "delete", "arguments": {"id": 7}, "requestState": asked["requestState"]}
     params["inputResponses"] = {"confirm": {"action": "accept", "content": {}}}
-    with full_disk(mail / "mailbox.sqlite3"):
+    with full_disk(mail / FILE):
         refused = client.post("tools/call", params)
         assert error(refused)[2].startswith("Not run: this server cannot reach its mailbox")
     assert deleted == []
