@@ -1,7 +1,7 @@
 """One annotated function: an MCP tool, a JSON-RPC 2.0 method and a REST endpoint of a Flask app."""
 
 from .ask import Elicit, Elicited, ElicitUrl, ListRoots, Root, Sample, Sampled
-from .auth import Caller
+from .auth import SIGNED_IN, Caller
 from .blueprint import McpBlueprint
 from .call import Call, current_call
 from .content import (
@@ -20,6 +20,7 @@ from .passwords import CachedPasswords
 from .tool import mcp_tool
 
 __all__ = [
+    "SIGNED_IN",
     "AudioContent",
     "CachedPasswords",
     "Call",

@@ -12,17 +12,19 @@ import hashlib
 import inspect
 import re
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 from uuid import UUID
 
 from flask import Request, current_app, g
-from flask_httpauth import HTTPAuth, HTTPBasicAuth, HTTPDigestAuth, MultiAuth
+from flask_httpauth import HTTPAuth, HTTPBasicAuth, HTTPDigestAuth, HTTPTokenAuth, MultiAuth
 from werkzeug.datastructures import Authorization
 
 from .errors import Forbidden, Unauthorized
+from .sign_in import FunctionSignIn, SignIn
 
+Auth: TypeAlias = HTTPAuth | MultiAuth | SignIn | Callable[[], Any]
 PermissionsLoader = Callable[[Any], Iterable[str] | None]
 UserLoader = Callable[[str], Any]
 
@@ -31,6 +33,12 @@ _BASIC = re.compile(r"\S+ +[A-Za-z0-9+/]+={0,2}")
 
 LOCAL = "local"
 """The scheme of callers on the command line, who need no credentials."""
+
+APP = "app"
+"""The scheme of callers whom a function of the app knows, without saying how."""
+
+SIGNED_IN = "signed-in"
+"""A permission that every caller has who is not anonymous, and no other caller can be given."""
 
 NAMED_BY = ("username", "name", "id", "email")
 IDENTIFIED_BY = ("id", "username", "email", "name")
@@ -41,9 +49,9 @@ IDENTIFIED_BY = ("id", "username", "email", "name")
 class Caller:
     """Who is calling.
 
-    :param user: What the auth object's verify callback returned; ``None`` for an anonymous caller.
+    :param user: What the verify callback or function of ``auth`` returned; ``None`` for an anonymous caller.
     :param name: The name to log, from the user; never a secret. Empty for an anonymous caller.
-    :param scheme: The auth scheme in lower case; ``None`` for an anonymous caller.
+    :param scheme: The auth scheme in lower case, ``"app"`` if it is not known; ``None`` for an anonymous caller.
     :param may_sign_in: Anonymous, and there is an auth object to sign in with.
     :param principal: A digest that identifies the caller across requests; empty for an anonymous caller.
     :param address: The remote address, as Flask sees it (see werkzeug's ``ProxyFix``).
@@ -66,17 +74,70 @@ class Caller:
         return permissions <= self.permissions
 
 
-class Authenticator:
-    """Identifies callers with the app's Flask-HTTPAuth object.
+class HTTPAuthSignIn(SignIn):
+    """Signs in with a Flask-HTTPAuth object."""
 
-    :param auth: Any Flask-HTTPAuth object; without one every caller is anonymous.
+    uses_cookies = False
+
+    def __init__(self, auth: HTTPAuth) -> None:
+        self.auth = auth
+        self._header: str | None = None if auth.header == "Authorization" else auth.header
+        self.kind = (
+            "password" if isinstance(auth, HTTPBasicAuth) else "token" if isinstance(auth, HTTPTokenAuth) else "other"
+        )
+        # HTTPBasicAuth with a custom scheme (which keeps browsers from showing their dialog) still accepts "Basic".
+        self._schemes = [*(["basic"] if isinstance(auth, HTTPBasicAuth) else []), auth.scheme.lower()]
+
+    @property
+    def selector(self) -> str:
+        return self._header or str(self._schemes[0])
+
+    @property
+    def scheme(self) -> str:
+        return str(self.auth.scheme)
+
+    @property
+    def header(self) -> str:
+        return self._header or "Authorization"
+
+    def challenge(self) -> str:
+        return str(self.auth.authenticate_header())
+
+    def claims(self, request: Request) -> bool:
+        if self._header is not None:
+            return bool(request.headers.get(self._header))
+        return request.headers.get("Authorization", "").strip().partition(" ")[0].lower() in self._schemes
+
+    def find(self, request: Request) -> tuple[Any, Authorization]:
+        credentials = self.auth.get_auth()
+        if credentials is None or not _is_well_formed(self.auth, credentials, request):
+            raise Unauthorized()
+        user = self.auth.authenticate(credentials, self.auth.get_auth_password(credentials))
+        if _is_refused(user):
+            raise Unauthorized()
+        return user, credentials
+
+    @property
+    def knows_permissions(self) -> bool:
+        return self.auth.get_user_roles_callback is not None
+
+    def permissions_of(self, user: Any) -> Iterable[str] | None:
+        get_user_roles = self.auth.get_user_roles_callback
+        return None if get_user_roles is None else self.auth.ensure_sync(get_user_roles)(user) or ()
+
+
+class Authenticator:
+    """Identifies callers.
+
+    :param auth: A Flask-HTTPAuth object, a function that returns the user of the current request, an object of
+        `sign_in`, or a list of these; without one every caller is anonymous.
     :param required: Reject anonymous callers.
     :param discover_access: The permissions needed to list and describe tools, prompts and resources.
     """
 
     def __init__(
         self,
-        auth: HTTPAuth | MultiAuth | None,
+        auth: Auth | Sequence[Auth] | None,
         *,
         required: bool = False,
         discover_access: frozenset[str] = frozenset(),
@@ -85,39 +146,34 @@ class Authenticator:
         self.discover_access = discover_access
         self.permissions_loader: PermissionsLoader | None = None
         self.user_loader: UserLoader | None = None
-        self.auths: tuple[HTTPAuth, ...]
-        if auth is None:
-            self.auths = ()
-        elif isinstance(auth, MultiAuth):
-            self.auths = (auth.main_auth, *auth.additional_auths)
-        elif isinstance(auth, HTTPAuth):
-            self.auths = (auth,)
-        else:
-            raise TypeError(f"auth must be a Flask-HTTPAuth object, not {type(auth).__name__}")
-        selectors = [_own_header(auth) or _schemes(auth)[0] for auth in self.auths]
+        self.ways: tuple[SignIn, ...] = () if auth is None else tuple(_ways_in(auth))
+        selectors = [way.selector for way in self.ways if isinstance(way, HTTPAuthSignIn)]
         for selector in selectors:
             if selectors.count(selector) > 1:
                 raise ValueError(f"auth has two objects for {selector}; use one, whose callback checks what both do")
+        self._extensions = [way for way in self.ways if not isinstance(way, HTTPAuthSignIn)]
+        self.uses_cookies = any(way.uses_cookies for way in self._extensions)
 
     @property
     def schemes(self) -> list[str]:
         """The auth schemes, as in a challenge."""
-        return [auth.scheme for auth in self.auths]
+        return [way.scheme for way in self.ways if way.scheme]
 
     @property
     def credential_headers(self) -> list[str]:
         """The request headers that a response varies by."""
-        return list(dict.fromkeys(["Authorization", *(auth.header for auth in self.auths if auth.header)]))
+        cookies = ["Cookie", "Sec-Fetch-Site"] if self.uses_cookies else []
+        return list(dict.fromkeys(["Authorization", *[way.header for way in self.ways], *cookies]))
 
     @property
     def tells_callers_apart(self) -> bool:
         """Whether two callers may see different lists."""
-        return bool(self.auths) or self.permissions_loader is not None
+        return bool(self.ways) or self.permissions_loader is not None
 
     @property
     def grants_permissions(self) -> bool:
         """Whether any caller can have permissions."""
-        return self.permissions_loader is not None or any(auth.get_user_roles_callback for auth in self.auths)
+        return self.permissions_loader is not None or any(way.knows_permissions for way in self.ways)
 
     def is_shareable(self, caller: Caller) -> bool:
         """Whether shared caches may store what this caller sees."""
@@ -125,7 +181,7 @@ class Authenticator:
 
     def challenges(self) -> list[str]:
         """The ``WWW-Authenticate`` headers of a 401."""
-        return [auth.authenticate_header() for auth in self.auths]
+        return [challenge for challenge in (way.challenge() for way in self.ways) if challenge is not None]
 
     def admit(self, request: Request) -> Caller:
         """Identify the caller of a request.
@@ -151,25 +207,26 @@ class Authenticator:
 
         :raises Unauthorized: if there are credentials that are wrong, malformed or of another scheme.
         """
-        if self.auths:
+        if self.ways:
             g.flask_httpauth_user = None  # a before_request function, or a context around the request, may have set it
         address = request.remote_addr or ""
-        matching = [auth for auth in self.auths if _has_credentials_for(auth, request)]
-        if len(matching) > 1:
+        claiming = [way for way in self.ways if way.claims(request)]
+        if len(claiming) > 1:
             raise Unauthorized("Send credentials of one kind only")
-        if not matching:
-            if self.auths and request.headers.get("Authorization", "").strip():
-                raise Unauthorized()
-            permissions = self._permissions(None, None, None)
-            return Caller(permissions=permissions, may_sign_in=bool(self.auths), address=address)
-        [auth] = matching
-        credentials = auth.get_auth()
-        if credentials is None or not _is_well_formed(auth, credentials, request):
+        for way in claiming or self._extensions:
+            found = way.find(request)
+            if found is not None:
+                return self._signed_in(*found, way, (way.scheme or APP).lower(), address)
+        if claiming or (self.ways and request.headers.get("Authorization", "").strip()):
             raise Unauthorized()
-        user = auth.authenticate(credentials, auth.get_auth_password(credentials))
-        if _is_refused(user):
-            raise Unauthorized()
-        return self._signed_in(user, credentials, auth, auth.scheme.lower(), address)
+        return self.anonymous(address)
+
+    def anonymous(self, address: str = "") -> Caller:
+        """Build a `Caller` who has not signed in."""
+        if self.ways:
+            self.set_user(None)
+        permissions = self._permissions(self._extensions, None, None) - {SIGNED_IN}
+        return Caller(permissions=permissions, may_sign_in=bool(self.ways), address=address)
 
     def identify_by_name(self, name: str) -> Caller | None:
         """Build a `Caller` for a user name without checking credentials (command line only).
@@ -179,35 +236,44 @@ class Authenticator:
         user = None if self.user_loader is None else current_app.ensure_sync(self.user_loader)(name)
         if _is_refused(user):
             return None
-        auth = next((auth for auth in self.auths if auth.get_user_roles_callback is not None), None)
-        return self._signed_in(user, Authorization(LOCAL, {"username": name}), auth, LOCAL)
+        return self._signed_in(user, Authorization(LOCAL, {"username": name}), None, LOCAL)
+
+    def set_user(self, user: Any) -> None:
+        """Make this the current user of all extensions. Without that it may be one whose cookie was ignored."""
+        g.flask_httpauth_user = user  # for auth.current_user(), as login_required does
+        for way in self._extensions:
+            way.set_user(user)
 
     def _signed_in(
-        self, user: Any, credentials: Authorization, auth: HTTPAuth | None, scheme: str, address: str = ""
+        self, user: Any, credentials: Authorization, way: SignIn | None, scheme: str, address: str = ""
     ) -> Caller:
         username, known = credentials.get("username"), None if user is True else user
         # Like Flask-HTTPAuth: get_user_roles is called with the credentials if the callback returned True.
         role_holder, user = (credentials, username) if user is True else (user, user)
-        g.flask_httpauth_user = user  # for auth.current_user(), as login_required does
-        permissions = self._permissions(auth, role_holder if user is None else user, role_holder)
+        self.set_user(user)
+        sources = self.ways if way is None else [way, *self._extensions]
+        permissions = self._permissions(sources, role_holder if user is None else user, role_holder) | {SIGNED_IN}
         # A user name of Basic may be an API key. A digest proves a password, and the command line knows no secrets.
-        is_public = scheme == LOCAL or isinstance(auth, HTTPDigestAuth)
+        is_public = scheme == LOCAL or (isinstance(way, HTTPAuthSignIn) and isinstance(way.auth, HTTPDigestAuth))
         kind = "token" if username is None else username if is_public else "password"
         secret = _secret_in(credentials)
         name = next((text for _, text in _facts_about(known, NAMED_BY) if text != secret), kind)
-        identity = next(_facts_about(known, IDENTIFIED_BY), ("credentials", username or credentials.token))
-        # With the header, because two auth objects may have the same scheme. As a digest, because it may be a token.
-        content = repr((auth and auth.header, scheme, *identity))
+        identity = next(_facts_about(known, IDENTIFIED_BY), None) or _flask_login_id(known)
+        if identity is None and way in self._extensions:
+            raise TypeError(f"{way} returned a {type(user).__name__} without {', '.join(IDENTIFIED_BY)} or get_id()")
+        # With the selector, because two ways may have the same scheme. As a digest, because it may be a token.
+        content = repr((way and way.selector, scheme, *(identity or ("credentials", username or credentials.token))))
         principal = hashlib.sha256(content.encode()).hexdigest()
         return Caller(user, name, scheme, permissions, principal=principal, address=address)
 
-    def _permissions(self, auth: HTTPAuth | None, user: Any, role_holder: Any) -> frozenset[str]:
+    def _permissions(self, sources: Iterable[SignIn], user: Any, role_holder: Any) -> frozenset[str]:
+        granted: Iterable[str] | None = None
         if self.permissions_loader is not None:
-            granted = current_app.ensure_sync(self.permissions_loader)(user)
-        elif auth is not None and auth.get_user_roles_callback is not None:
-            granted = auth.ensure_sync(auth.get_user_roles_callback)(role_holder)
-        else:
-            granted = None
+            granted, sources = current_app.ensure_sync(self.permissions_loader)(user), ()
+        for way in sources:
+            granted = way.permissions_of(role_holder)
+            if granted is not None:
+                break
         if granted is None:
             return frozenset()
         if isinstance(granted, Mapping):  # its values may say no
@@ -215,21 +281,23 @@ class Authenticator:
         return frozenset([granted] if isinstance(granted, str) else granted)
 
 
-def _own_header(auth: HTTPAuth) -> str | None:
-    return None if auth.header == "Authorization" else auth.header
-
-
-def _schemes(auth: HTTPAuth) -> list[str]:
-    # HTTPBasicAuth with a custom scheme (which keeps browsers from showing their dialog) still accepts "Basic".
-    return [*(["basic"] if isinstance(auth, HTTPBasicAuth) else []), auth.scheme.lower()]
-
-
-def _has_credentials_for(auth: HTTPAuth, request: Request) -> bool:
-    """Whether the request has credentials of the scheme that this auth object checks."""
-    header = _own_header(auth)
-    if header is not None:
-        return bool(request.headers.get(header))
-    return request.headers.get("Authorization", "").strip().partition(" ")[0].lower() in _schemes(auth)
+def _ways_in(auth: Any) -> Iterator[SignIn]:
+    if isinstance(auth, SignIn):
+        yield auth
+    elif isinstance(auth, HTTPAuth):
+        yield HTTPAuthSignIn(auth)
+    elif isinstance(auth, MultiAuth):
+        yield from _ways_in([auth.main_auth, *auth.additional_auths])
+    elif isinstance(auth, (list, tuple)) and auth:
+        for each in auth:
+            yield from _ways_in(each)
+    elif isinstance(auth, type):  # calling it would sign everyone in
+        raise TypeError(f"auth must be an object; write {auth.__name__}()")
+    elif callable(auth):
+        yield FunctionSignIn(auth)
+    else:
+        kind = type(auth).__name__
+        raise TypeError(f"auth must be a Flask-HTTPAuth object, a function, or a list of these, not {kind}")
 
 
 def _is_well_formed(auth: HTTPAuth, credentials: Authorization, request: Request) -> bool:
@@ -294,3 +362,9 @@ def _facts_about(user: Any, names: tuple[str, ...]) -> Iterator[tuple[str, str]]
             if repr(value) != object.__repr__(value) and not callable(value):
                 yield f"{owner.__module__}.{owner.__qualname__}.{name}: {type(value).__name__}", repr(value)
             return
+
+
+def _flask_login_id(user: Any) -> tuple[str, str] | None:
+    """Return the identity of a user of Flask-Login whose id has another name."""
+    get_id = getattr(user, "get_id", None)
+    return (f"{type(user).__module__}.{type(user).__qualname__}.get_id", str(get_id())) if callable(get_id) else None

@@ -7,7 +7,7 @@ and the routes are added; functions may still be registered later.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from flask import Blueprint, current_app, has_app_context
 from flask.blueprints import BlueprintSetupState
 from flask.sansio.app import App
-from flask_httpauth import HTTPAuth, MultiAuth
 
 from . import changes, mailbox
-from .auth import Authenticator, PermissionsLoader, UserLoader
+from .auth import Auth, Authenticator, PermissionsLoader, UserLoader
 from .checks import checked_permissions, name_of
 from .config import NO_DOTS, PREFIX, set_defaults
 from .decorators import Decorators, ToolGroup
@@ -56,7 +55,8 @@ class McpBlueprint(Decorators, Blueprint):
 
     :param name: The blueprint's name; several in one app need different ones, and different URL prefixes.
     :param import_name: As for any blueprint; only needed for its own templates and static files.
-    :param auth: A Flask-HTTPAuth object: Basic, Token, Digest or Multi. Without one every caller is anonymous.
+    :param auth: A Flask-HTTPAuth object; a function that returns the user of the current request, or ``None``; an
+        object of ``flask_jsonrpc_mcp.sign_in``; or a list of these. Without one every caller is anonymous.
     :param require_auth: Reject anonymous callers, except under ``/.well-known/`` and for the explorer's page.
     :param discover_access: The permissions needed to list and describe tools.
     :param explorer: Serve a page to try the tools at ``/mcp/explorer``.
@@ -72,7 +72,7 @@ class McpBlueprint(Decorators, Blueprint):
         name: str = "mcp",
         import_name: str = __name__,
         *,
-        auth: HTTPAuth | MultiAuth | None = None,
+        auth: Auth | Sequence[Auth] | None = None,
         require_auth: bool = False,
         discover_access: Iterable[str] = (),
         explorer: bool = True,

@@ -15,6 +15,7 @@ from typing import Any
 from flask import Flask, Response, request
 from werkzeug.middleware.proxy_fix import ProxyFix
 
+from .auth import SIGNED_IN
 from .config import GET_ALL, PREFIX
 from .http.routes import local_request_context, preprocess_request
 from .lookup import registries_of
@@ -197,8 +198,9 @@ def _check_tool(method: Method, registry: Registry, app: Flask) -> Iterator[Prob
     if method.read_only and words:
         yield "read-only-name", f"its name says {words[0]!r}, but it is {reads}"
 
-    if method.access and not registry.auth.grants_permissions:
-        yield "no-permissions", f"it needs {_some(sorted(method.access))}, but nothing gives callers permissions"
+    needed = method.access - {SIGNED_IN} if registry.auth.ways else method.access
+    if needed and (SIGNED_IN in needed or not registry.auth.grants_permissions):
+        yield "no-permissions", f"it needs {_some(sorted(needed))}, but nothing gives callers permissions"
     # Flask-Caching's memoize() adds delete_memoized as well.
     if hasattr(method.func, "make_cache_key") and not hasattr(method.func, "delete_memoized"):
         yield (
@@ -206,7 +208,7 @@ def _check_tool(method: Method, registry: Registry, app: Flask) -> Iterator[Prob
             "@cache.cached() caches by the URL, which tools share, so it may return the result of another",
         )
 
-    if registry.auth.auths and not registry.auth.required and not method.access:
+    if registry.auth.ways and not registry.auth.required and not method.access:
         public = "anyone can call it without signing in"
         if method.read_only:
             yield "public-read", public

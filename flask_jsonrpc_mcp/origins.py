@@ -29,6 +29,12 @@ def read_origin(text: str) -> Origin | None:
     return url.scheme, url.hostname, port
 
 
+def same_origin(one: str, other: str) -> bool:
+    """Whether two texts are the same origin; not if one is malformed."""
+    parsed = read_origin(one)
+    return parsed is not None and parsed == read_origin(other)
+
+
 def host_name(host: str) -> str:
     """Return a host without its port and without the brackets of an IPv6 address."""
     name, colon, port = host.rpartition(":")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import click
-from flask import Flask, current_app, g, request
+from flask import Flask, current_app
 from flask.cli import ScriptInfo
 
 from ..auth import LOCAL, Caller
@@ -132,9 +132,9 @@ def _make_caller(registry: Registry, user: str | None, as_permissions: str | Non
         if caller is None:
             raise click.UsageError(f"There is no user {user!r}")
     elif anyone:  # anonymous, and there is no way to sign in here
-        caller = replace(registry.auth.identify(request), may_sign_in=False)
+        caller = replace(registry.auth.anonymous(), may_sign_in=False)
     else:
-        g.flask_httpauth_user = None  # a before_request function may have set it
+        registry.auth.set_user(None)
         caller = Caller(name=DEVELOPER, scheme=LOCAL, permissions=registry.permissions, principal=f"{LOCAL}:")
     if as_permissions is None:
         return caller

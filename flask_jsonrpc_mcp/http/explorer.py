@@ -17,7 +17,6 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from flask import Request, Response, current_app
-from flask_httpauth import HTTPAuth, HTTPBasicAuth, HTTPTokenAuth
 from werkzeug.datastructures import Headers
 
 from ..auth import Caller
@@ -25,13 +24,13 @@ from ..clients import BEARER, CLIENTS, Server
 from ..config import server_info
 from ..registry import Registry
 from ..strict_json import write
-from .io import make_page, page_response, rest_error
+from .io import json_response, make_page, page_response, rest_error
 from .routes import ENDPOINTS, Route, own_url
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
 
-ENDPOINT = "explorer"
+ENDPOINT, CALLER = "explorer", "explorer_caller"
 
 # Each file uses those before it.
 _SCRIPTS = (
@@ -110,10 +109,14 @@ def _hash_of(text: str) -> str:
 
 def explorer(request: Request, registry: Registry, caller: Caller) -> Response:
     """Serve the page."""
-    ways = [_sign_in_form(auth) for auth in registry.auth.auths]
+    # The credentials that the page can ask for, and the header to send them in.
+    ways = [
+        {"kind": way.kind, "scheme": way.scheme or "", "header": way.header} for way in registry.auth.ways if way.kind
+    ]
     site = {
-        "urls": {role: own_url(endpoint) for role, endpoint in ENDPOINTS.items()},
+        "urls": {role: own_url(endpoint) for role, endpoint in {**ENDPOINTS, "caller": CALLER}.items()},
         "signIn": ways,
+        "cookies": registry.auth.uses_cookies,
         "connect": _connect(ways, required=registry.auth.required),
     }
     page = _page()
@@ -169,10 +172,12 @@ def _credentials(ways: list[dict[str, str]], prefix: str) -> tuple[dict[str, tup
     return {header: (start, variable)}, [f"`{variable}` stands for {meaning}."]
 
 
-def _sign_in_form(auth: HTTPAuth) -> dict[str, str]:
-    """Describe the credentials to ask for, and the header to send them in."""
-    kind = "password" if isinstance(auth, HTTPBasicAuth) else "token" if isinstance(auth, HTTPTokenAuth) else "other"
-    return {"kind": kind, "scheme": auth.scheme, "header": auth.header or "Authorization"}
+def explorer_caller(request: Request, registry: Registry, caller: Caller) -> Response:
+    """Return the name of the caller, for a page that cannot read the cookie it is signed in with."""
+    return json_response({"name": caller.name or None})
 
 
-ROUTES = (Route("/mcp/explorer", ENDPOINT, {"GET": explorer}, rest_error, open=True),)
+ROUTES = (
+    Route("/mcp/explorer", ENDPOINT, {"GET": explorer}, rest_error, open=True),
+    Route("/mcp/explorer/caller", CALLER, {"GET": explorer_caller}, rest_error),
+)

@@ -13,7 +13,7 @@ from werkzeug.sansio.utils import host_is_trusted
 
 from ..config import PREFIX
 from ..errors import Forbidden
-from ..origins import is_dns_name, is_near, read_origin
+from ..origins import is_dns_name, is_near, read_origin, same_origin
 
 EXPOSED_HEADERS = ("Mcp-Session-Id", "WWW-Authenticate", "ETag", "Retry-After")
 """The response headers that a page's script may read."""
@@ -53,7 +53,7 @@ def check_origin(request: Request, origin: str) -> None:
 
     :raises Forbidden: naming the setting that would allow it.
     """
-    if not _is_own_origin(origin, request) and not _is_allowed_origin(origin):
+    if not same_origin(origin, f"{request.scheme}://{request.host}") and not _is_allowed_origin(origin):
         raise Forbidden(f"Origin not allowed: add it to {PREFIX}ALLOWED_ORIGINS to let its pages in")
 
 
@@ -71,11 +71,6 @@ def allow_origin(request: Request, origin: str, response: Response) -> None:
         if requested is not None:
             # All of them: the app chooses the names of Mcp-Param-... headers, and the origin is allowed.
             response.headers["Access-Control-Allow-Headers"] = requested
-
-
-def _is_own_origin(origin: str, request: Request) -> bool:
-    parsed = read_origin(origin)
-    return parsed is not None and parsed == read_origin(f"{request.scheme}://{request.host}")
 
 
 def _is_allowed_origin(origin: str) -> bool:

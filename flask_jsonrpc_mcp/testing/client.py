@@ -52,7 +52,8 @@ class McpTestClient:
     :param blueprint: The name of the blueprint, if the app has several.
     :param headers: Sent with every request.
     :param capabilities: The client capabilities to declare; by default all, ``{}`` for none.
-    :param http: A Flask test client to use, with its cookies; otherwise every request has a new one.
+    :param http: A Flask test client to use, with its cookies, as a page of the app; otherwise every request has a new
+        one.
     """
 
     app: Flask

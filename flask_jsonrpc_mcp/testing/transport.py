@@ -47,6 +47,10 @@ class Reply:
     observed: Mapping[str, Any]
 
 
+FROM_A_PAGE = {"Sec-Fetch-Site": "same-origin"}
+"""What a browser sends with the requests of a page of the same site, so that its cookies may sign in."""
+
+
 @dataclass(frozen=True)
 class Transport:
     """Sends requests to one blueprint of an app.
@@ -101,7 +105,7 @@ class Transport:
                 method="GET" if json is None else "POST",
                 json=json,
                 query_string=dict(query or {}),
-                headers={**self.headers, **(headers or {})},
+                headers={**(FROM_A_PAGE if self.http else {}), **self.headers, **(headers or {})},
                 environ_overrides={_OBSERVED: observed},
             )
         if response.mimetype == EVENT_STREAM:

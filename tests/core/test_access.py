@@ -404,7 +404,9 @@ def test_discover_access_guards_list_and_describe() -> None:
 
 
 def test_an_auth_object_of_another_kind_raises() -> None:
-    with pytest.raises(TypeError, match="auth must be a Flask-HTTPAuth object, not str"):
+    with pytest.raises(
+        TypeError, match="auth must be a Flask-HTTPAuth object, a function, or a list of these, not str"
+    ):
         McpBlueprint(auth="basic")
 
 

@@ -30,6 +30,7 @@ def test_the_public_names() -> None:
         "ResourceLink",
         "Root",
         "RpcError",
+        "SIGNED_IN",
         "Sample",
         "Sampled",
         "TextContent",

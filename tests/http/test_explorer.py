@@ -93,8 +93,10 @@ def test_it_knows_where_everything_is(page: TestResponse) -> None:
             "list": "/mcp/tools/list",
             "describe": "/mcp/tools/describe",
             "invoke": "/mcp/tools/invoke",
+            "caller": "/mcp/explorer/caller",
         },
         "signIn": [],
+        "cookies": False,
         "connect": known["connect"],
     }
 

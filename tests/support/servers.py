@@ -18,6 +18,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,13 @@ def need_made(file: Path, target: str) -> None:
     if not file.exists():
         assert "CI" not in os.environ, f"{file} is missing: make {target}"
         pytest.skip(f"make {target}")
+
+
+def need_installed(module: str) -> None:
+    """Look for a package of the extra "test"; where CI misses it, that is a failure."""
+    if find_spec(module) is None:
+        assert "CI" not in os.environ, f"{module} is missing: make test"
+        pytest.skip(f"{module} is not installed")
 
 
 @contextmanager

@@ -20,8 +20,9 @@ from marshmallow import Schema, fields, validate
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-from flask_jsonrpc_mcp import McpBlueprint, mcp_tool
+from flask_jsonrpc_mcp import SIGNED_IN, McpBlueprint, mcp_tool
 from flask_jsonrpc_mcp.doctor import CHECKS, Finding, examine
+from flask_jsonrpc_mcp.sign_in import AppBuilderAuth, FlaskLoginAuth, FlaskSecurityAuth
 from tests.conftest import make_app, make_auth
 from tests.deploy.test_sample_app import new_site
 
@@ -249,6 +250,23 @@ def test_a_permission_that_no_caller_can_have_is_found(with_roles: bool) -> None
     [*found] = slugs(app_with(look, auth=auth, access=["look"]))
     assert found == ([] if with_roles else ["no-permissions"])
     assert slugs(app_with(look, access=["look"])) == ["no-permissions"]
+
+
+@pytest.mark.parametrize(
+    ("auth", "access", "found"),
+    [
+        (None, [SIGNED_IN], ["no-permissions"]),
+        (HTTPTokenAuth(), [SIGNED_IN], []),
+        (HTTPTokenAuth(), [SIGNED_IN, "look"], ["no-permissions"]),
+        (lambda: None, [SIGNED_IN], []),
+        (FlaskLoginAuth(), ["look"], ["no-permissions"]),
+        (FlaskSecurityAuth(), ["look"], []),
+        ([HTTPTokenAuth(), AppBuilderAuth()], ["look"], []),
+    ],
+    ids=str,
+)
+def test_every_user_has_the_permission_to_be_signed_in(auth: Any, access: list[str], found: list[str]) -> None:
+    assert slugs(app_with(look, auth=auth, access=access)) == found
 
 
 def test_a_good_app_has_no_findings() -> None:
