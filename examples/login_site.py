@@ -13,13 +13,12 @@ r"""A site with Flask-Login and AI clients: people sign in with a cookie, their 
         -H 'Content-Type: application/json' -d '{"name": "notes_list", "arguments": {}}'
     {"error": {"code": "unauthorized", "message": "Valid credentials are required"}}
 
-The last response matters: the tools do not accept the cookie. They accept only what the auth object checks, here a
-header that no browser adds by itself. So no page of another site can call a tool in the name of a visitor, and the
-tools need no CSRF tokens (with Flask-WTF: ``csrf.exempt(rpc)``). An auth callback of your own that reads
-``flask.session`` would change that. For the same reason a tool gets its user from ``tokens.current_user()``, and not
-from Flask-Login, which would trust a cookie.
+The last response matters. A cookie opens the tools only to requests that a script of this site's own pages has sent:
+browsers mark them with a header that no script can set, and curl does not send it. So no page of another site can call
+a tool in the name of a visitor, and the tools need no CSRF tokens. In a tool, Flask-Login's ``current_user`` is the
+user of the token or of an accepted cookie.
 
-The pages do take the cookie, and need protection: here ``SameSite``, and Flask-WTF's tokens in a real site.
+The forms of the site need protection of their own: here ``SameSite``, and Flask-WTF's tokens in a real site.
 """
 
 from __future__ import annotations
@@ -35,6 +34,7 @@ from flask_login import LoginManager, UserMixin, current_user, login_required, l
 from werkzeug.security import check_password_hash, generate_password_hash
 
 from flask_jsonrpc_mcp import McpBlueprint
+from flask_jsonrpc_mcp.sign_in import FlaskLoginAuth
 
 
 @dataclass(eq=False)
@@ -69,7 +69,7 @@ def add_note(user: User, text: str) -> None:
 # The tools.
 
 tokens = HTTPTokenAuth()
-rpc = McpBlueprint(auth=tokens, require_auth=True)
+rpc = McpBlueprint(auth=[tokens, FlaskLoginAuth()], require_auth=True)
 
 
 @tokens.verify_token
@@ -80,13 +80,13 @@ def verify_token(token: str) -> User | None:
 @rpc.tool("notes_list", title="List my notes", read_only=True)
 def list_notes() -> list[str]:
     """List the notes of the user, oldest first."""
-    return notes_of(tokens.current_user())
+    return notes_of(current_user)
 
 
 @rpc.tool("notes_add", title="Write a note", destructive=False)
 def write_note(text: Annotated[str, "What to note", {"minLength": 1, "maxLength": 1000}]) -> str:
     """Add a note for the user."""
-    add_note(tokens.current_user(), text)
+    add_note(current_user, text)
     return "Noted"
 
 

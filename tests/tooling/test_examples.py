@@ -158,11 +158,14 @@ def test_pages_and_tools_of_a_site_share_what_they_do(login_site: Flask) -> None
     assert ada.call("notes_list").value == page.get("/notes").get_json() == ["by page", "by tool"]
 
 
-def test_the_cookie_of_a_site_does_not_open_its_tools(login_site: Flask) -> None:
+def test_the_cookie_of_a_site_opens_its_tools_to_its_own_pages_only(login_site: Flask) -> None:
     page = login_site.test_client()
     page.post("/login", data={"username": "ada", "password": "lovelace"})
     for face in FACES:
-        assert McpTestClient(login_site, face=face, http=page).call("notes_list").error.slug == "unauthorized"
+        client = McpTestClient(login_site, face=face, http=page)
+        assert client.call("notes_list").value == []
+        other = client.with_headers({"Sec-Fetch-Site": "cross-site"})
+        assert other.call("notes_list").error.slug == "unauthorized"
 
 
 def test_whose_notes_are_shown_is_said_by_the_token_and_not_by_the_cookie(login_site: Flask) -> None:
