@@ -184,6 +184,7 @@ class EventStream:
         self._writes = waited + self._last_sent - began, None
 
     def _watch(self, place: Place, checked: float) -> None:
+        """Run in a thread of its own until the stream ends."""
         waited_before = 0.0
         while not self._ended.is_set():
             self._send_comment()

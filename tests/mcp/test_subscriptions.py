@@ -281,6 +281,10 @@ def test_only_so_many_listen_at_a_time_and_who_goes_frees_a_place(tmp_path: Path
         wait_until(has_listened, "a place is free")
 
 
+def test_nobody_listens_where_no_thread_may_wait(tmp_path: Path) -> None:
+    refused(announcing(tmp_path / "mail", JSONRPC_MCP_MAX_WAITING=0))
+
+
 def test_a_quiet_subscription_is_kept_alive_by_comments(site: Site) -> None:
     with Listening(site, ALL) as listening:
         assert listening.next() == acknowledged(ALL)
