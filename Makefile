@@ -17,6 +17,10 @@ RUN := $(VENV)/bin/python -m
 CLIENTS := .clients
 CLIENTS_PYTHON := $(patsubst tests/clients/requirements-%.txt,$(CLIENTS)/%/.installed,$(wildcard tests/clients/requirements-*.txt))
 
+# Real Flask apps that the tests add our blueprint to, each with its framework in an environment of its own.
+HOST_APPS := .host_apps
+HOST_APPS_PYTHON := $(patsubst tests/host_apps/requirements-%.txt,$(HOST_APPS)/%/.installed,$(wildcard tests/host_apps/requirements-*.txt))
+
 # What we are measured against: each in an environment of its own, like the clients.
 PEERS := .peers
 PEERS_PYTHON := $(patsubst benchmarks/peers/requirements-%.txt,$(PEERS)/%/.installed,$(wildcard benchmarks/peers/requirements-*.txt))
@@ -50,7 +54,7 @@ test: $(VENV)/.installed-test ## run the whole test suite
 
 .PHONY: test-oldest
 test-oldest: $(OLDEST)/.installed ## run the tests with the oldest versions that setup.cfg allows, on PYTHON_OLDEST
-	$(OLDEST)/bin/python -m pytest --ignore=tests/tooling/test_readme.py --ignore=tests/tooling/test_docs.py --ignore=tests/deploy/test_clients.py \
+	$(OLDEST)/bin/python -m pytest --ignore=tests/tooling/test_readme.py --ignore=tests/tooling/test_docs.py --ignore=tests/deploy/test_clients.py --ignore=tests/deploy/test_host_apps.py \
 		--ignore=tests/deploy/test_tutorial_app.py --ignore=tests/bridge/test_clients.py --ignore=tests/core/test_call_budget.py \
 		--ignore=tests/http/test_explorer_page.py
 
@@ -66,6 +70,14 @@ fuzz: $(VENV)/.installed-test ## send many hostile requests, FUZZ_EXAMPLES of th
 
 .PHONY: clients
 clients: $(CLIENTS_PYTHON) tests/clients/node_modules/.installed tests/explorer/node_modules/.installed ## install the MCP clients that the tests connect with, and what looks at the explorer
+
+.PHONY: host-apps
+host-apps: $(HOST_APPS_PYTHON) ## install the frameworks of the apps that the tests add our blueprint to
+
+$(HOST_APPS)/%/.installed: tests/host_apps/requirements-%.txt
+	$(PYTHON) -m venv --clear $(HOST_APPS)/$*
+	$(HOST_APPS)/$*/bin/python -m pip install --quiet --requirement $<
+	@touch $@
 
 .PHONY: conformance
 conformance: $(VENV)/.installed-test tests/conformance/node_modules/.installed ## run the official MCP conformance suite
@@ -144,5 +156,5 @@ docs: $(VENV)/.installed-docs ## build the documentation into docs/_build/index.
 
 .PHONY: clean
 clean: ## remove what the other targets made
-	rm -rf $(VENV) $(CLIENTS) $(PEERS) $(OLDEST) tests/*/node_modules build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage instance docs/_build
+	rm -rf $(VENV) $(CLIENTS) $(HOST_APPS) $(PEERS) $(OLDEST) tests/*/node_modules build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage instance docs/_build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
