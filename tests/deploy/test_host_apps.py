@@ -118,7 +118,8 @@ def test_a_signed_in_user_works_with_the_tools_of_the_app(hosted: tuple[HostApp,
 def test_the_app_itself_works_as_before(hosted: tuple[HostApp, Server]) -> None:
     app, server = hosted
     path, expected = app.page
-    reply = server.request(path)
+    headers = {"Authorization": by_password(server, "ada")} if app.sign_in is by_password else {}
+    reply = server.request(path, headers=headers)
     assert (reply.status, expected in reply.body.decode()) == (200, True)
 
 
