@@ -173,11 +173,14 @@ def _credentials(ways: list[dict[str, str]], prefix: str) -> tuple[dict[str, tup
 
 
 def explorer_caller(request: Request, registry: Registry, caller: Caller) -> Response:
-    """Return the name of the caller, for a page that cannot read the cookie it is signed in with."""
-    return json_response({"name": caller.name or None})
+    """Return the name of the caller, for a page that cannot read the cookie it is signed in with.
+
+    It is never asked to sign in: a challenge would open the browser's own dialog.
+    """
+    return json_response({"name": registry.auth.identify(request).name or None})
 
 
 ROUTES = (
     Route("/mcp/explorer", ENDPOINT, {"GET": explorer}, rest_error, open=True),
-    Route("/mcp/explorer/caller", CALLER, {"GET": explorer_caller}, rest_error),
+    Route("/mcp/explorer/caller", CALLER, {"GET": explorer_caller}, rest_error, open=True),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
@@ -60,9 +61,9 @@ def app_user_without_cookies() -> str | None:
 app_user_without_cookies.uses_cookies = False  # type: ignore[attr-defined]
 
 
-def cookie_site(auth: Any, **cookies: str) -> tuple[Site, FlaskClient]:
+def cookie_site(auth: Any, cookies: Mapping[str, str] | None = None, **options: Any) -> tuple[Site, FlaskClient]:
     """A site whose pages find the user in a cookie, and a browser with cookies."""
-    site = site_with(auth)
+    site = site_with(auth, **options)
     site.app.config["JSONRPC_MCP_ALLOWED_ORIGINS"] = ["https://friend.example"]
 
     @site.app.before_request
@@ -70,7 +71,7 @@ def cookie_site(auth: Any, **cookies: str) -> tuple[Site, FlaskClient]:
         g.user = request.cookies.get("user")
 
     client = site.app.test_client()
-    for name, value in cookies.items():
+    for name, value in (cookies or {}).items():
         client.set_cookie(name, value)
     return site, client
 
@@ -119,7 +120,7 @@ POST, GET = faces.rest, faces.own_url_get
 def test_a_cookie_signs_in_only_on_requests_of_pages_of_the_site(
     client: str, face: faces.Face, headers: dict[str, str], cookies: dict[str, str], status: int, user: str | None
 ) -> None:
-    _, browser = cookie_site(app_user, **cookies)
+    _, browser = cookie_site(app_user, cookies)
     response = face("who", {}).send(browser, headers)
     assert response.status_code == status
     if status == 200:
@@ -132,30 +133,30 @@ def test_a_cookie_signs_in_only_on_requests_of_pages_of_the_site(
     ("headers", "status"), [(PAGE, 200), (OTHER_PAGE, 401), ({}, 401)], ids=["a page", "another page", "curl"]
 )
 def test_the_rule_holds_on_every_face(face: faces.Face, headers: dict[str, str], status: int) -> None:
-    _, browser = cookie_site(cookie_user, user="ada")
+    _, browser = cookie_site(cookie_user, SIGNED_IN_COOKIE)
     response = face("mine", {}).send(browser, headers)
     assert response.status_code == (200 if face is faces.batch else status)
     assert ("ada" in response.text) is (status == 200)
 
 
 def test_the_form_of_a_page_does_not_sign_in() -> None:
-    site, browser = cookie_site(cookie_user, user="ada")
+    _, browser = cookie_site(cookie_user, SIGNED_IN_COOKIE)
     for headers in (PAGE, {**PAGE, **OWN}):
         assert browser.post("/mcp/tools/who", data={"query": "{}"}, headers=headers).status_code == 415
         assert browser.post("/mcp", data="{}", content_type="text/plain", headers=headers).status_code == 415
-    site.rpc._registry.auth.required = True
+    _, browser = cookie_site(cookie_user, SIGNED_IN_COOKIE, require_auth=True)
     assert browser.post("/mcp", data="{}", content_type="text/plain", headers=PAGE).status_code == 401
 
 
 @pytest.mark.parametrize("cookies", [SIGNED_IN_COOKIE, OTHER_COOKIE], ids=str)
 def test_a_function_that_reads_no_cookies_can_say_so(cookies: dict[str, str]) -> None:
-    _, browser = cookie_site(app_user_without_cookies, **cookies)
+    _, browser = cookie_site(app_user_without_cookies, cookies)
     for headers in (KEY, TOKEN, {**KEY, **OTHER_PAGE}):
         assert POST("who", {}).send(browser, headers).get_json() == {"result": "ada"}
 
 
 def test_lists_are_cached_for_each_cookie_and_kind_of_page() -> None:
-    site, browser = cookie_site(app_user, user="ada")
+    site, browser = cookie_site(app_user, SIGNED_IN_COOKIE)
     response = browser.get("/mcp/tools/list", headers=PAGE)
     assert response.headers["Cache-Control"] == "private, no-cache"
     assert {"Authorization", "Cookie", "Sec-Fetch-Site", "Origin"} <= set(response.vary)
@@ -283,7 +284,7 @@ class TestSeveralWays:
     """A list of Flask-HTTPAuth objects and functions."""
 
     def test_they_work_side_by_side(self) -> None:
-        _, browser = cookie_site([make_auth(), make_token_auth(), cookie_user], user="ada")
+        _, browser = cookie_site([make_auth(), make_token_auth(), cookie_user], SIGNED_IN_COOKIE)
 
         def who(headers: dict[str, str]) -> Any:
             response = POST("who", {}).send(browser, headers)
@@ -444,10 +445,13 @@ class TestOtherPlaces:
             assert server["authentication"] == {"required": False, "schemes": schemes}
 
     def test_the_explorer_knows_who_is_signed_in(self) -> None:
-        _, browser = cookie_site([make_auth(), cookie_user], user="ada")
+        _, browser = cookie_site([make_auth(), cookie_user], SIGNED_IN_COOKIE)
         for headers, name in ((PAGE, "ada"), (basic("writer"), "writer"), (OTHER_PAGE, None)):
             response = browser.get("/mcp/explorer/caller", headers=headers)
             assert (response.get_json(), response.headers["Cache-Control"]) == ({"name": name}, "no-store")
+        _, browser = cookie_site(cookie_user, require_auth=True)
+        assert browser.get("/mcp/explorer/caller").get_json() == {"name": None}
+        assert browser.get("/mcp/explorer/caller", headers=basic("ada")).status_code == 401
         assert "&#34;cookies&#34;:true" in browser.get("/mcp/explorer").text.replace("&quot;", "&#34;")
 
     def test_the_doctor_finds_what_anyone_can_call(self) -> None:
@@ -464,7 +468,7 @@ class TestOtherPlaces:
         assert (ran.exit_code, asked) == (0, []), ran.output
 
     def test_the_test_client_is_a_page_of_the_site(self) -> None:
-        site, browser = cookie_site(cookie_user, user="ada")
+        site, browser = cookie_site(cookie_user, SIGNED_IN_COOKIE)
         for face in ("mcp", "jsonrpc", "rest"):
             assert McpTestClient(site.app, face=face, http=browser).call("mine").value == "ada"
             assert McpTestClient(site.app, face=face, http=browser).with_headers(OTHER_PAGE).call("mine").status == 401
