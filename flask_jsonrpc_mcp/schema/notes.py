@@ -35,8 +35,9 @@ _PYDANTIC_ONLY = ("strip_whitespace", "to_upper", "to_lower", "max_digits", "dec
 
 def is_field(note: object) -> bool:
     """Whether this is what ``pydantic.Field()`` returns."""
-    pydantic: Any = sys.modules.get("pydantic")
-    return pydantic is not None and isinstance(note, pydantic.fields.FieldInfo)
+    # pydantic imports its parts when they are first used, so it may be there without this one.
+    fields: Any = sys.modules.get("pydantic.fields")
+    return fields is not None and isinstance(note, fields.FieldInfo)
 
 
 def flatten(notes: Iterable[Any]) -> Iterator[Any]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pydantic
+from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
 
 from .. import strict_json
@@ -28,7 +29,7 @@ class PydanticType:
             schema = self._adapter.json_schema(
                 mode="serialization" if output else "validation", schema_generator=_Generator
             )
-        except (pydantic.errors.PydanticUserError, pydantic.errors.PydanticUndefinedAnnotation) as error:
+        except (PydanticUserError, PydanticUndefinedAnnotation) as error:
             raise TypeError(f"pydantic cannot describe it: {error.message}") from error
         check_schema(schema)
         in_place = inline_references(schema)

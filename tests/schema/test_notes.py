@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import subprocess
+import sys
 from decimal import Decimal
 from typing import Annotated, Any
 
@@ -14,6 +16,7 @@ from typing_extensions import Doc
 
 from flask_jsonrpc_mcp import McpBlueprint
 from tests.conftest import Taking
+from tests.support.servers import ROOT
 
 DAY = datetime.date(2026, 1, 2)
 INTEGER = {"type": "integer"}
@@ -171,3 +174,18 @@ def test_a_note_in_the_wrong_place_raises(hint: Any, default: Any, says: str) ->
     troubled.__annotations__ = {"x": hint}
     with pytest.raises(TypeError, match=says):
         McpBlueprint().method(troubled)
+
+
+def test_notes_are_read_if_pydantic_is_imported_and_its_fields_are_not() -> None:
+    """pydantic imports its parts when they are first used."""
+    program = """
+import sys
+import pydantic
+assert "pydantic.fields" not in sys.modules
+from typing import Annotated
+from flask_jsonrpc_mcp import McpBlueprint
+def add(a: Annotated[int, "The first number"]) -> int: ...
+McpBlueprint().tool(add)
+"""
+    ran = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stderr
