@@ -18,10 +18,12 @@ async function load() {
   loads += 1;
   const load = loads;
   items = [];
-  find("who").replaceChildren(...showWho(server, { open: () => openSignIn(server, signedIn), signOut }));
   showList([]);
   let failure = null;
   try {
+    await server.recognise();
+    if (load !== loads) return;
+    find("who").replaceChildren(...showWho(server, { open: () => openSignIn(server, signedIn), signOut }));
     about = await server.discover();
     const listed = await listItems(server, (first) => {
       if (load === loads) showList(first);
@@ -134,7 +136,7 @@ function welcome() {
     .map(([kind, title]) => [items.filter((item) => item.kind === kind).length, title.toLowerCase()])
     .filter(([count]) => count > 0)
     .map(([count, title]) => make("li", {}, make("strong", {}, count.toLocaleString("en")), ` ${title}${count > 1 ? "s" : ""}`));
-  const more = server.ways.length > 0 && server.credentials === null ? " Sign in, and there may be more." : "";
+  const more = server.ways.length > 0 && !server.isSignedIn ? " Sign in, and there may be more." : "";
   return make("div", { class: "welcome" }, backLink(),
     make("h1", { tabindex: "-1" }, about.name),
     about.instructions && make("p", { class: "lead" }, about.instructions),
@@ -146,7 +148,7 @@ function welcome() {
 
 function missing(name) {
   return make("div", { class: "welcome" }, make("h1", { tabindex: "-1" }, "Not here"),
-    make("p", {}, make("code", {}, name), server.credentials === null && server.ways.length > 0
+    make("p", {}, make("code", {}, name), !server.isSignedIn && server.ways.length > 0
       ? " does not exist, or you have to sign in to see it." : " does not exist, or you may not use it."),
     make("p", {}, make("a", { href: "#" }, "See everything")));
 }
@@ -154,7 +156,7 @@ function missing(name) {
 function showTrouble(failure) {
   find("found").textContent = "";
   find("frame").classList.add("has-item");
-  const closed = failure.status === 401 && server.credentials === null;
+  const closed = failure.status === 401 && !server.isSignedIn;
   find("main").replaceChildren(make("div", { class: "welcome" },
     make("h1", { tabindex: "-1" }, closed ? "Sign in to begin" : "This did not work"),
     make("p", {}, closed ? "This server answers only to those it knows." : failure.message),

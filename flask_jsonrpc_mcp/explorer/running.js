@@ -89,7 +89,7 @@ function makeRunner(server, about, item, form) {
   function explain(error) {
     const listed = (error.data?.errors ?? []).map(({ path, message }) => `${path}: ${message}`);
     if (error.status !== 401) return [error.message, ...listed].join("\n");
-    return server.credentials ? "The server does not accept your sign-in any more." : "Sign in to use this.";
+    return server.isSignedIn ? "The server does not accept your sign-in any more." : "Sign in to use this.";
   }
   return { start, outcome, run, cancel };
 }

@@ -79,6 +79,9 @@ function showWho(server, { open, signOut }) {
     const how = credentials.kind === "password" ? "Signed in as " : "Signed in ";
     return [make("span", { class: "user" }, make("span", { class: "muted" }, how), who), button("Sign out", signOut)];
   }
+  if (server.visitor !== null) {
+    return [make("span", { class: "user" }, make("span", { class: "muted" }, "Signed in as "), server.visitor)];
+  }
   if (canSignIn(server)) return [button("Sign in", open, { class: "primary", id: "sign-in" })];
   return ways.length > 0 ? [make("span", { class: "muted" }, `Sign-in by ${ways[0].scheme} is not possible on this page`)] : [];
 }

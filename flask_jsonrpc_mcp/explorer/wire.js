@@ -18,6 +18,8 @@ class Server {
   constructor(site) {
     this.urls = site.urls;
     this.ways = site.signIn;
+    this.cookies = site.cookies; // whether a cookie of this site can sign in
+    this.visitor = null; // who is signed in by one
     this.credentials = null; // in memory only: gone with the page
     this.capabilities = {};
     this.requests = 0;
@@ -25,6 +27,18 @@ class Server {
 
   get headers() {
     return this.credentials === null ? {} : { [this.credentials.header]: this.credentials.value };
+  }
+
+  get isSignedIn() {
+    return this.credentials !== null || this.visitor !== null;
+  }
+
+  // Ask who is signed in by a cookie, which scripts cannot read.
+  async recognise() {
+    this.visitor = null;
+    if (!this.cookies || this.credentials !== null) return;
+    const response = await fetch(this.urls.caller, { credentials: "same-origin", cache: "no-cache" });
+    if (response.ok) this.visitor = (await response.json()).name;
   }
 
   // Send an MCP request and return its result.
@@ -86,7 +100,8 @@ class Server {
   async fetch(url, { headers, ...options }) {
     try {
       // Without the browser's own credentials, it has no reason to open its own sign-in dialog.
-      return await fetch(url, { ...options, headers: { ...headers, ...this.headers }, credentials: "omit", cache: "no-cache" });
+      const credentials = this.credentials === null && this.visitor !== null ? "same-origin" : "omit";
+      return await fetch(url, { ...options, headers: { ...headers, ...this.headers }, credentials, cache: "no-cache" });
     } catch (error) {
       if (error.name === "AbortError") throw error;
       throw new Failure("The server did not answer. Is it running?");

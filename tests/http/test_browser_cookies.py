@@ -11,7 +11,7 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.support.wait import WebDriverWait
 
 from flask_jsonrpc_mcp import SIGNED_IN, McpBlueprint, current_call
-from tests.support.browser import PATIENCE, chromium
+from tests.support.browser import PATIENCE, Explorer, chromium
 from tests.support.servers import served_here
 
 CALL = '/mcp/tools/who?query={"jsonrpc":"2.0","id":1,"method":"who","params":{}}'
@@ -112,3 +112,19 @@ def test_a_sister_site_cannot_use_the_cookie_unseen(site: str, other_port: int, 
     readable = fetched(driver, f"{site}/mcp/tools/list", credentials="include")
     assert readable == "TypeError: Failed to fetch"
     assert visits == [("GET", "same-site", None)]
+
+
+def test_the_explorer_is_signed_in_by_the_cookie(site: str, driver: Chrome, visits: Visits) -> None:
+    page = Explorer(driver, site)
+    page.open()
+    driver.delete_all_cookies()  # those of an earlier test: a browser does not tell the ports of a host apart
+    page.open()
+    assert "mine" not in page.texts("nav .title")
+    assert page.texts(".who") == [""]
+    driver.get(f"{site}/login")
+    page.open("#/tools/who")
+    page.wait_for(".who", "Signed in as ada")
+    assert "mine" in page.texts("nav .title")
+    page.press("Run")
+    page.wait_for(".outcome", "ada")
+    assert visits == [("POST", "same-origin", "ada")]
