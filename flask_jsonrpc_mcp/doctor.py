@@ -16,6 +16,7 @@ from flask import Flask, Response, request
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from .auth import SIGNED_IN
+from .checks import name_of
 from .config import GET_ALL, PREFIX
 from .http.routes import local_request_context, preprocess_request
 from .lookup import registries_of
@@ -26,6 +27,7 @@ from .origins import host_name, is_loopback, read_origin
 from .registry import Registry
 from .schema.walk import walk
 from .strict_json import write
+from .tool import marks
 
 __all__ = ["Finding", "examine"]
 
@@ -57,6 +59,7 @@ CHECKS = {
         "register @rpc.permissions_loader, or get_user_roles of the auth object, or remove access=",
     ),
     "cached-by-path": (ERROR, "use @cache.memoize(), which caches by function and arguments"),
+    "unregistered-tool": (ERROR, "register it with @rpc.method, or write @rpc.tool in place of @mcp_tool"),
     "many-tools": (WARNING, f"raise {PREFIX}PAGE_SIZE, or register fewer tools"),
     "get-writes": (ERROR, f"set {PREFIX}GET_METHODS = 'read-only'"),
     "granian-streams": (INFO, "use another WSGI server if clients need the events at once"),
@@ -163,6 +166,7 @@ def examine(app: Flask, *, ignore: Iterable[str] | None = None, tools_only: bool
             add(_check_blueprint(registry, app), None, name)
             add(_check_requests(app, name), None, name)
         add(_check_app(app))
+        add(_check_marks(registries.values()))
     return [found for found in findings if not ignored & {found.slug, f"{found.slug}:{found.tool}"}]
 
 
@@ -319,6 +323,14 @@ def _request(app: Flask, path: str, **options: Any) -> Iterator[Response | None]
     context = local_request_context(app, path, **options)
     with app.app_context(), context:
         yield preprocess_request(app, context)
+
+
+def _check_marks(registries: Iterable[Registry]) -> Iterator[Problem]:
+    """Find functions that were marked and forgotten, in the modules that have others registered."""
+    modules = {getattr(method.func, "__module__", None) for registry in registries for method in registry.methods}
+    forgotten = sorted(name_of(func) for func in marks.unregistered if func.__module__ in modules)
+    if forgotten:
+        yield "unregistered-tool", f"{_some(forgotten)} has @mcp_tool and belongs to no blueprint, so no client sees it"
 
 
 def _check_app(app: Flask) -> Iterator[Problem]:

@@ -23,7 +23,7 @@ from .checks import (
 from .content import ContentBlock, ToolResult, as_tool_result, blocks_of, meta_of
 from .schema import MIRROR_KEYWORD, Function, Params, SchemaSpec, Shape, compile_output, compile_params
 from .strict_json import to_plain, write
-from .tool import CONFIRM_META, MARK, MarkOptions, McpTool
+from .tool import CONFIRM_META, MARK, MarkOptions, McpTool, marks
 
 if TYPE_CHECKING:
     pass
@@ -204,4 +204,6 @@ def make_method(
         # What cannot be serialised, or has a wrong x-mcp-header, must fail now rather than when it is listed.
         if MIRROR_KEYWORD.encode() in write(method.descriptor):
             _ = method.params.mirrored
+    if inspect.isfunction(func):
+        marks.unregistered.discard(func)
     return method

@@ -6,7 +6,8 @@ import difflib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, TypeVar, overload
+from weakref import WeakSet
 
 from .checks import check_options, checked_annotations, checked_flag, checked_text, name_of, naming
 from .strict_json import to_plain
@@ -47,9 +48,10 @@ class McpTool:
 
 
 class marks:  # noqa: N801 (a namespace)
-    """Counts the marks, because cached lists are stale after a new one."""
+    """All marks: their count, because cached lists are stale after a new one, and those on unregistered functions."""
 
     count = 0
+    unregistered: ClassVar[WeakSet[Callable[..., Any]]] = WeakSet()
 
 
 class MarkOptions(TypedDict, total=False):
@@ -101,10 +103,13 @@ def mcp_tool(func: Any = None, /, **options: Any) -> Any:
         tool = make_mark(func, options)
         try:
             # The attributes of a bound method are those of its function.
-            setattr(func.__func__ if inspect.ismethod(func) else func, MARK, tool)
+            marked = func.__func__ if inspect.ismethod(func) else func
+            setattr(marked, MARK, tool)
         except AttributeError as error:
             raise TypeError(f"{name_of(func)} cannot be marked; register it with rpc.add_tool") from error
         marks.count += 1
+        if inspect.isfunction(marked):
+            marks.unregistered.add(marked)
         return func
 
     return mark if func is None else mark(func)

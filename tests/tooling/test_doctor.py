@@ -81,9 +81,14 @@ def bad_app() -> Flask:
 def test_apps_with_every_problem_get_every_finding() -> None:
     apps = [bad_app(), app_with(look, access=["look"]), cached_app(), walled_app(lambda: "no")]
     apps += [csrf_app(csrf_exempt=False), talisman_app(), cors_app()]
+
+    @mcp_tool
+    def forgotten() -> None: ...
+
     found = [finding for app in apps for finding in examine(app)]
     about = {(finding.slug, finding.tool) for finding in found}
     assert {slug for slug, _ in about} == set(CHECKS)
+    McpBlueprint().method(forgotten)
     assert about >= {
         ("name-dots", "trees.grow"),
         ("name-long", "n" * 65),
@@ -499,3 +504,13 @@ class TestGranian:
     def test_other_servers_can_stream(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("flask_jsonrpc_mcp.doctor.find_spec", lambda name: None)
         assert slugs(app_with(look, streams=True)) == []
+
+
+def test_a_marked_function_that_belongs_to_no_blueprint_is_found() -> None:
+    @mcp_tool
+    def forgotten() -> None: ...
+
+    [found] = [found for found in examine(app_with(look)) if found.slug == "unregistered-tool"]
+    assert "forgotten() has @mcp_tool and belongs to no blueprint" in found.why
+    McpBlueprint().method(forgotten)
+    assert "unregistered-tool" not in slugs(app_with(look))
