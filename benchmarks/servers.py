@@ -37,7 +37,7 @@ class Size:
 
 
 @contextmanager
-def serve(stand: Stand, folder: Path, size: Size = Size()) -> Iterator[Server]:  # noqa: B008 (frozen)
+def serve(stand: Stand, folder: Path, size: Size = Size()) -> Iterator[Server]:
     """Run an app on its server until it answers no more questions."""
     port = free_port()
     folder.mkdir()

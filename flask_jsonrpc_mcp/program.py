@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from threading import Event
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
-from .bridge.options import Options
+from .bridge.remote_server import Bridge
+from .bridge.remote_tools import ToolList, call_tool, fetch_list
+from .bridge.site import Site
 from .call import Result
 from .cli import output
 from .cli.arguments import arguments_of_call, read_arguments
@@ -20,10 +22,6 @@ from .errors import RpcError, UnknownTool
 from .lookup import did_you_mean
 from .stdio import claim_standard_streams, serve
 from .version import __version__
-
-if TYPE_CHECKING:
-    from .bridge.remote_tools import ToolList
-    from .bridge.site import Site
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -67,28 +65,20 @@ _SITE_OPTIONS: list[Callable[[Any], Any]] = [
 
 
 def _site_options(command: F) -> F:
-    """Add how to reach the site, the arguments of `_checked_options`."""
+    """Add how to reach the site, the arguments of `_checked_site`."""
     for option in reversed(_SITE_OPTIONS):
         command = option(command)
     return command
 
 
-def _checked_options(url: str, *, scopes: str | None, method: str, **others: Any) -> Options:
+def _checked_site(url: str, *, scopes: str | None, method: str, **others: Any) -> Site:
     known_scopes = None if scopes is None else frozenset(scopes.split())
     try:
-        return Options(url, method=method.upper(), scopes=known_scopes, **others)
+        return Site(url, method=method.upper(), scopes=known_scopes, **others)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-
-
-@contextmanager
-def _importing_httpx() -> Iterator[None]:
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if error.name != "httpx":
-            raise
-        raise click.ClickException("this needs httpx: pip install 'flask-jsonrpc-mcp[bridge]'") from error
+    except RuntimeError as error:
+        raise click.ClickException(str(error)) from error
 
 
 @main.command("list")
@@ -97,7 +87,7 @@ def _importing_httpx() -> Iterator[None]:
 @output.json_option
 def list_tools(url: str, json_output: bool | None, **options: Any) -> None:
     """List the tools of the site at URL."""
-    _, known = _fetch_list(_checked_options(url, **options))
+    _, known = _fetch_list(url, **options)
     # The permissions of a site of this package are not in its list; Drupal has scopes.
     tools = [
         {**tool.descriptor, "kind": "tool", "tool": True, "access": sorted(tool.scopes or ())}
@@ -130,9 +120,7 @@ def call_remote_tool(
     A tool that asks for a confirmation runs without it. The exit code is 1 if the tool failed, and 2 if the command or
     the arguments are wrong.
     """
-    site, known = _fetch_list(_checked_options(url, **options))
-    from .bridge.remote_tools import call_tool
-
+    site, known = _fetch_list(url, **options)
     try:
         tool = known.find(name)
     except UnknownTool as error:
@@ -147,11 +135,8 @@ def call_remote_tool(
     output.end(outcome, tool.name, output.echo_result, json_output, schema=schema)
 
 
-def _fetch_list(options: Options) -> tuple[Site, ToolList]:
-    with _importing_httpx():
-        from .bridge.remote_tools import fetch_list
-        from .bridge.site import Site
-    site = Site(options, for_person=True)
+def _fetch_list(url: str, **options: Any) -> tuple[Site, ToolList]:
+    site = _checked_site(url, for_person=True, **options)
     try:
         return site, fetch_list(site, _never_cancelled)
     except RpcError as error:
@@ -175,9 +160,7 @@ def bridge(url: str, log_level: str, **options: Any) -> None:
     The site is a Flask app with flask_jsonrpc_mcp or a Drupal site with jsonrpc_mcp. An MCP client starts this program
     itself; URL can also be set as MCP_BRIDGE_URL.
     """
-    with _importing_httpx():
-        from .bridge.remote_server import Bridge
-    checked = _checked_options(url, **options)
+    site = _checked_site(url, **options)
     streams = claim_standard_streams()
     # Only this package's logger: those of HTTP libraries log whole URLs, which contain arguments.
     package_logger = logging.getLogger(__package__)
@@ -186,5 +169,5 @@ def bridge(url: str, log_level: str, **options: Any) -> None:
     package_logger.addHandler(handler)
     package_logger.setLevel(log_level.upper())
     package_logger.propagate = False
-    with closing(Bridge(checked)) as server:
-        serve(server, *streams, grace=checked.timeout)
+    with closing(Bridge(site)) as server:
+        serve(server, *streams, grace=site.timeout)

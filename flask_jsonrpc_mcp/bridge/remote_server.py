@@ -17,7 +17,6 @@ from ..mcp.sessions import Session, negotiate
 from ..mcp.versions import describe_tool, tool_failure, tool_result
 from ..stdio import Client, Exchange
 from ..version import __version__
-from .options import Options
 from .remote_tools import RemoteTool, ToolList, call_tool, fetch_list
 from .site import Site, SiteFailure
 
@@ -35,10 +34,10 @@ logger = logging.getLogger(__name__)
 class Bridge:
     """Answers MCP requests with the tools of a site. Implements the `Server` protocol of the stdio loop."""
 
-    def __init__(self, options: Options) -> None:
-        self._site = Site(options)
-        self._tools = CachedTools(self._site, self._announce_change)
-        self._identity = {"name": urlsplit(options.url).netloc, "version": __version__}
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._tools = CachedTools(site, self._announce_change)
+        self._identity = {"name": urlsplit(site.url).netloc, "version": __version__}
         self._client: Client | None = None
         self._lock = threading.Lock()
         self._subscriptions: dict[Exchange, Mapping[str, bool]] = {}
@@ -201,18 +200,17 @@ class CachedTools:
 
     def _fetch(self, known: ToolList | None) -> ToolList:
         """Fetch the list and store it, unless another thread has replaced the ``known`` one meanwhile."""
-        options = self._site.options
         with self._fetching:
             if self._list is not None and self._list is not known:
                 return self._list
-            lifetime = min(RETRY_AFTER, options.lifetime)
+            lifetime = min(RETRY_AFTER, self._site.lifetime)
             try:
                 fetched = fetch_list(self._site, self._closed.wait)
-                lifetime = options.lifetime
+                lifetime = self._site.lifetime
             finally:
                 self._fresh_until = time.monotonic() + lifetime
             if known is None:
-                logger.info("%d tools of %s", len(fetched.tools), options.url)
+                logger.info("%d tools of %s", len(fetched.tools), self._site.url)
             self._list = fetched
             return fetched
 

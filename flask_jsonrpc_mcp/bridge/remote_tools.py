@@ -22,7 +22,6 @@ from ..registry import alias_of
 from ..schema.walk import inline_references
 from ..strict_json import write
 from ..tool import HINTS
-from .options import Options
 from .site import MAX_RESPONSE, Cancelled, Site, SiteFailure, SiteResponse
 
 LIST_PATH = "/mcp/tools/list"
@@ -106,12 +105,12 @@ def fetch_list(site: Site, cancelled: Cancelled) -> ToolList:
             raise SiteFailure("The list of the site's tools is too long")
     if skipped:
         logger.warning("skipped %d entries of the list that are not tools, or too large", skipped)
-    return ToolList(_by_shown_name(tools.values(), site.options.tool_name_style), call_url)
+    return ToolList(_by_shown_name(tools.values(), site.tool_name_style), call_url)
 
 
 def _fetch_items(site: Site, list_url: str, cancelled: Cancelled) -> Iterator[Any]:
     """Yield the entries of all pages of the list."""
-    deadline = time.monotonic() + MAX_TIMEOUTS * site.options.timeout
+    deadline = time.monotonic() + MAX_TIMEOUTS * site.timeout
     cursor: str | None = None
     seen = set()
     for _ in range(MAX_PAGES):
@@ -132,12 +131,11 @@ def _fetch_items(site: Site, list_url: str, cancelled: Cancelled) -> Iterator[An
 
 
 def _find_endpoints(site: Site, cancelled: Cancelled) -> tuple[str, str]:
-    """Find the URLs that list and call tools: from the options, from ``/.well-known/mcp.json``, or the default ones."""
-    options = site.options
-    default = options.url + LIST_PATH, options.url + (options.endpoint or JSONRPC_PATH)
-    if options.endpoint is not None:
+    """Find the URLs that list and call tools: from ``endpoint`` or ``/.well-known/mcp.json``, else the default ones."""
+    default = site.url + LIST_PATH, site.url + (site.endpoint or JSONRPC_PATH)
+    if site.endpoint is not None:
         return default
-    response = site.send(options.url + WELL_KNOWN_PATH, is_read=True, cancelled=cancelled)
+    response = site.send(site.url + WELL_KNOWN_PATH, is_read=True, cancelled=cancelled)
     try:
         response.require_success()
         document = response.json()
@@ -145,7 +143,7 @@ def _find_endpoints(site: Site, cancelled: Cancelled) -> tuple[str, str]:
         return default  # few sites have this document, and some respond with an HTML page
     servers = _member(document, "servers", list) or []
     found = [urls for server in servers if (urls := _parse_endpoints(server)) is not None]
-    own = [urls for urls in found if all(map(options.is_same_origin, urls))]
+    own = [urls for urls in found if all(map(site.is_same_origin, urls))]
     if len(own) < len(found):
         logger.warning("ignored the endpoints of other sites in %s", WELL_KNOWN_PATH)
     at_this_url = [urls for urls in own if urls[0] == default[0]]
@@ -214,17 +212,17 @@ def _by_shown_name(tools: Collection[RemoteTool], style: str) -> dict[str, Remot
 
 
 def call_tool(site: Site, call_url: str, tool: RemoteTool, arguments: Mapping[str, Any], cancelled: Cancelled) -> Any:
-    """Call a tool, by GET if it is read-only and the options allow that, and return its result.
+    """Call a tool, by GET if it is read-only and ``site.method`` allows that, and return its result.
 
     :raises UnknownTool: if the site does not know the tool.
     :raises RpcError: if the arguments are invalid, the tool fails, or the site does.
     """
-    _check_scopes(tool, site.options)
+    _check_scopes(tool, site)
     url = call_url.replace("{name}", quote(tool.name, safe=""))
     if url.endswith(INVOKE_PATH):
         body = {"name": tool.name, "arguments": arguments}
         return _parse_invoked(site.send(url, body, is_read=tool.read_only, cancelled=cancelled), tool)
-    if tool.read_only and site.options.method == "GET":
+    if tool.read_only and site.method == "GET":
         query = f"{url}?query={quote(write(_rpc_request(tool, arguments, CONSTANT_ID)))}"
         if len(query) <= MAX_URL:
             response = site.send(query, is_read=True, cancelled=cancelled)
@@ -239,17 +237,17 @@ def call_tool(site: Site, call_url: str, tool: RemoteTool, arguments: Mapping[st
     return _parse_rpc_response(response, unique_id, tool)
 
 
-def _check_scopes(tool: RemoteTool, options: Options) -> None:
+def _check_scopes(tool: RemoteTool, site: Site) -> None:
     """Check that the bridge has the credentials and scopes that a tool needs, as far as they are known."""
     if tool.scopes is None:
         return
     needed = f"{tool.name} needs a sign-in" + (f" with the scopes {_join(tool.scopes)}" if tool.scopes else "")
-    if options.authorization is None:
+    if site.authorization is None:
         raise SiteFailure(f"{needed}: set MCP_BRIDGE_TOKEN, or MCP_BRIDGE_USER and MCP_BRIDGE_PASSWORD")
-    if options.scopes is not None and not tool.scopes <= options.scopes:
+    if site.scopes is not None and not tool.scopes <= site.scopes:
         raise SiteFailure(
-            f"{needed}; the token of the bridge lacks {_join(tool.scopes - options.scopes)}"
-            f" (MCP_BRIDGE_SCOPES has {_join(options.scopes) or 'none'})"
+            f"{needed}; the token of the bridge lacks {_join(tool.scopes - site.scopes)}"
+            f" (MCP_BRIDGE_SCOPES has {_join(site.scopes) or 'none'})"
         )
 
 
