@@ -149,7 +149,7 @@ def _stdio(tools: int) -> float:
 import time
 from contextlib import contextmanager
 from benchmarks.apps.many_tools import app
-from flask_jsonrpc_mcp.cli.callers import session
+from flask_jsonrpc_mcp.cli.arguments import session
 from flask_jsonrpc_mcp.envelope import RpcRequest
 from flask_jsonrpc_mcp.app_server import AppServer
 from flask_jsonrpc_mcp.mcp.protocol import LEGACY

@@ -27,8 +27,15 @@ from ..mcp.protocol import RequestContext
 from ..registry import Registry
 from ..stdio import claim_standard_streams, serve
 from . import output
-from .arguments import arguments_of_call, read_arguments
-from .callers import caller_options, complete_argument, completion_of, find_method, session
+from .arguments import (
+    arguments_of_call,
+    caller_options,
+    complete_argument,
+    completion_of,
+    find_method,
+    read_arguments,
+    session,
+)
 from .client_config import print_config
 
 FACE = "cli"

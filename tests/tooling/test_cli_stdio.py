@@ -21,7 +21,7 @@ from flask.cli import ScriptInfo
 from flask_jsonrpc_mcp import Caller, McpBlueprint, current_call, mcp_tool
 from flask_jsonrpc_mcp.app_server import AppServer
 from flask_jsonrpc_mcp.cli import mcp
-from flask_jsonrpc_mcp.cli.callers import session
+from flask_jsonrpc_mcp.cli.arguments import session
 from flask_jsonrpc_mcp.mcp.protocol import LEGACY
 from flask_jsonrpc_mcp.registry import Registry
 from tests.apps import cli_app
