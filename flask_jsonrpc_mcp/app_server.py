@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from functools import partial
 from typing import Any
 
 from flask import Flask
@@ -45,9 +44,7 @@ class AppServer:
 
     def answer(self, exchange: Exchange) -> Any:
         with self._open_request() as opened:
-            context = RequestContext.new(
-                *opened, mount=NAME, cancellation=exchange.cancellation, send=partial(_send, exchange)
-            )
+            context = RequestContext.new(*opened, mount=NAME, cancellation=exchange.cancellation, send=exchange.send)
             if exchange.session is None:
                 result = server.handle(exchange.message, context)
                 return self._listen(result, exchange) if isinstance(result, Subscription) else result
@@ -70,20 +67,15 @@ class AppServer:
             if exchange.wait(subscriptions.POLL_EVERY):
                 subscription.context.cancellation.request()
 
-        return subscription.run(exchange.message.id, partial(_send, exchange), wait, identify)
-
-
-def _send(exchange: Exchange, message: Mapping[str, Any]) -> None:
-    exchange.notify(message["method"], message["params"])
+        return subscription.run(exchange.message.id, exchange.send, wait, identify)
 
 
 def _ask(questions: Mapping[str, Question], exchange: Exchange, version: str) -> dict[str, Any]:
     """Ask the client one question after the other, while its request is open."""
     responses: dict[str, Any] = {}
     for key, question in questions.items():
-        asked = question_request(question, version)
         try:
-            responses[key] = exchange.ask(asked["method"], asked.get("params", {}), answer_timeout())
+            responses[key] = exchange.ask({"params": {}, **question_request(question, version)}, answer_timeout())
         except RpcError as error:
             responses[key] = error
     return responses

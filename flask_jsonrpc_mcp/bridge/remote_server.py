@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ..call import Result
-from ..envelope import RpcRequest
+from ..envelope import RpcRequest, notification
 from ..errors import InvalidRequest, MalformedParams, MethodNotFound, Overloaded, RpcError, UnknownTool
 from ..mcp import protocol
 from ..mcp.sessions import Session, negotiate
@@ -40,7 +40,7 @@ class Bridge:
         self._identity = {"name": urlsplit(site.url).netloc, "version": __version__}
         self._client: Client | None = None
         self._lock = threading.Lock()
-        self._subscriptions: dict[Exchange, Mapping[str, bool]] = {}
+        self._subscriptions: dict[Exchange, dict[str, Any] | None] = {}  # with what to send when the tools change
 
     def connect(self, client: Client) -> None:
         self._client = client
@@ -118,24 +118,25 @@ class Bridge:
         if not isinstance(wanted, Mapping):
             raise MalformedParams("params.notifications must be an object")
         agreed = {"toolsListChanged": True} if wanted.get("toolsListChanged") is True else {}
-        meta = {protocol.SUBSCRIPTION_ID: exchange.message.id}
+        meta = {"_meta": {protocol.SUBSCRIPTION_ID: exchange.message.id}}
+        acknowledged = notification("notifications/subscriptions/acknowledged", {**meta, "notifications": agreed})
         with self._lock:  # the acknowledgement must be the first notification
             if len(self._subscriptions) >= MAX_SUBSCRIPTIONS:
                 raise Overloaded()
-            exchange.notify("notifications/subscriptions/acknowledged", {"_meta": meta, "notifications": agreed})
-            self._subscriptions[exchange] = agreed
+            exchange.send(acknowledged)
+            self._subscriptions[exchange] = notification(TOOLS_CHANGED, meta) if agreed else None
         exchange.wait()
         with self._lock:
             del self._subscriptions[exchange]
-        return {"_meta": meta}
+        return meta
 
     def _announce_change(self) -> None:
         if self._client is not None and self._client.is_initialized:
-            self._client.notify(TOOLS_CHANGED)
+            self._client.send(notification(TOOLS_CHANGED))
         with self._lock:
-            for exchange, agreed in self._subscriptions.items():
-                if agreed:
-                    exchange.notify(TOOLS_CHANGED, {"_meta": {protocol.SUBSCRIPTION_ID: exchange.message.id}})
+            for exchange, changed in self._subscriptions.items():
+                if changed is not None:
+                    exchange.send(changed)
 
     def _cache_hints(self) -> dict[str, Any]:
         """Build ``ttlMs`` and ``cacheScope``: private, because the list depends on the bridge's credentials."""
