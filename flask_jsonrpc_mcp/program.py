@@ -16,7 +16,7 @@ from .bridge.remote_tools import ToolList, call_tool, fetch_list
 from .bridge.site import Site
 from .call import Result
 from .cli import output
-from .cli.arguments import F, arguments_of_call, options, read_arguments
+from .cli.arguments import F, arguments_of_call, combine, read_arguments
 from .config import AS_DECLARED, NO_DOTS
 from .errors import RpcError, UnknownTool
 from .lookup import did_you_mean
@@ -40,7 +40,7 @@ def _option(name: str, **attributes: Any) -> Callable[[F], F]:
     return click.option(name, envvar=variable, show_envvar=True, **attributes)
 
 
-_site_options = options(
+_site_options = combine(
     _option("--user", metavar="NAME", help="User name for HTTP Basic authentication."),
     _option("--password", metavar="TEXT", help="Password. Prefer the variable: other users can see command lines."),
     _option("--token", metavar="TEXT", help="Bearer token. Prefer the variable."),
@@ -63,10 +63,10 @@ _site_options = options(
 """How to reach the site, the arguments of `_checked_site`."""
 
 
-def _checked_site(url: str, *, scopes: str | None, method: str, **others: Any) -> Site:
+def _checked_site(url: str, *, scopes: str | None, method: str, **options: Any) -> Site:
     known_scopes = None if scopes is None else frozenset(scopes.split())
     try:
-        return Site(url, method=method.upper(), scopes=known_scopes, **others)
+        return Site(url, method=method.upper(), scopes=known_scopes, **options)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     except RuntimeError as error:
@@ -77,9 +77,9 @@ def _checked_site(url: str, *, scopes: str | None, method: str, **others: Any) -
 @click.argument("url")
 @_site_options
 @output.json_option
-def list_tools(url: str, json_output: bool | None, **others: Any) -> None:
+def list_tools(url: str, json_output: bool | None, **options: Any) -> None:
     """List the tools of the site at URL."""
-    _, known = _fetch_list(url, **others)
+    _, known = _fetch_list(url, **options)
     # The permissions of a site of this package are not in its list; Drupal has scopes.
     tools = [
         {**tool.descriptor, "kind": "tool", "tool": True, "access": sorted(tool.scopes or ())}
@@ -100,7 +100,7 @@ def list_tools(url: str, json_output: bool | None, **others: Any) -> None:
 @_site_options
 @output.json_option
 def call_remote_tool(
-    url: str, name: str, pairs: tuple[str, ...], whole: str | None, json_output: bool | None, **others: Any
+    url: str, name: str, pairs: tuple[str, ...], whole: str | None, json_output: bool | None, **options: Any
 ) -> None:
     """Call a tool of the site at URL.
 
@@ -112,7 +112,7 @@ def call_remote_tool(
     A tool that asks for a confirmation runs without it. The exit code is 1 if the tool failed, and 2 if the command or
     the arguments are wrong.
     """
-    site, known = _fetch_list(url, **others)
+    site, known = _fetch_list(url, **options)
     try:
         tool = known.find(name)
     except UnknownTool as error:
@@ -127,8 +127,8 @@ def call_remote_tool(
     output.end(outcome, tool.name, output.echo_result, json_output, schema=schema)
 
 
-def _fetch_list(url: str, **others: Any) -> tuple[Site, ToolList]:
-    site = _checked_site(url, for_person=True, **others)
+def _fetch_list(url: str, **options: Any) -> tuple[Site, ToolList]:
+    site = _checked_site(url, for_person=True, **options)
     try:
         return site, fetch_list(site, _never_cancelled)
     except RpcError as error:
@@ -146,13 +146,13 @@ def _fetch_list(url: str, **others: Any) -> tuple[Site, ToolList]:
 )
 @_option("--lifetime", type=float, default=300, help="Seconds between two checks for changed tools.")
 @_option("--log-level", type=click.Choice(LEVELS), default="info", help="Lowest level to log on standard error.")
-def bridge(url: str, log_level: str, **others: Any) -> None:
+def bridge(url: str, log_level: str, **options: Any) -> None:
     """Serve the tools of the site at URL to an MCP client on standard input and output.
 
     The site is a Flask app with flask_jsonrpc_mcp or a Drupal site with jsonrpc_mcp. An MCP client starts this program
     itself; URL can also be set as MCP_BRIDGE_URL.
     """
-    site = _checked_site(url, **others)
+    site = _checked_site(url, **options)
     streams = claim_standard_streams()
     # Only this package's logger: those of HTTP libraries log whole URLs, which contain arguments.
     package_logger = logging.getLogger(__package__)

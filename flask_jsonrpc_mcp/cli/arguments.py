@@ -40,7 +40,7 @@ _MAX_DEPTH = 10
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def options(*decorators: Callable[[Any], Any]) -> Callable[[F], F]:
+def combine(*decorators: Callable[[Any], Any]) -> Callable[[F], F]:
     """Combine options and arguments of commands, to add them all at once."""
 
     def decorate(command: F) -> F:
@@ -89,14 +89,14 @@ blueprint_option = click.option(
     shell_complete=_complete_blueprint,
     help="The McpBlueprint to use, if the app has several.",
 )
-caller_options = options(
+caller_options = combine(
     blueprint_option,
     click.option("--user", metavar="NAME", help="Act as this user, found by the app's @rpc.user_loader."),
     click.option("--as-permissions", metavar="A,B", help="Act with exactly these permissions; '' for none."),
 )
 """``--blueprint``, ``--user`` and ``--as-permissions``, the arguments of `session`."""
 
-arguments_of_call = options(
+arguments_of_call = combine(
     click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]..."),
     click.option(
         "--json", "whole", metavar="JSON", help="All arguments as a JSON object; @FILE reads a file, - reads stdin."
@@ -107,7 +107,7 @@ arguments_of_call = options(
 
 @contextmanager
 def session(
-    blueprint: str | None, user: str | None, as_permissions: str | None, *, anyone: bool = False
+    blueprint: str | None = None, user: str | None = None, as_permissions: str | None = None, *, anyone: bool = False
 ) -> Iterator[tuple[Registry, Caller]]:
     """Push a new app and request context for a caller; teardown functions run on exit.
 

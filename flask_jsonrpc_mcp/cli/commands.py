@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import click
-from flask import Flask, current_app
+from flask import current_app
 from flask.cli import ScriptInfo, with_appcontext
 
-from ..app_server import AppServer
 from ..ask import Answers
 from ..auth import Caller
 from ..call import METHOD, PROMPT, RESOURCE, Call, Result
@@ -27,9 +25,11 @@ from ..mcp.protocol import RequestContext
 from ..registry import Registry
 from ..stdio import claim_standard_streams, serve
 from . import output
+from .app_server import AppServer
 from .arguments import (
     arguments_of_call,
     caller_options,
+    combine,
     complete_argument,
     completion_of,
     find_method,
@@ -39,6 +39,16 @@ from .arguments import (
 from .client_config import print_config
 
 FACE = "cli"
+
+_of_caller = combine(caller_options, output.json_option, with_appcontext)
+_of_call = combine(
+    click.option(
+        "--no-input",
+        is_flag=True,
+        help="Ask nothing: confirmations count as given, and what needs another answer fails.",
+    ),
+    _of_caller,
+)
 
 
 @click.group("mcp")
@@ -51,9 +61,7 @@ def mcp(context: click.Context) -> None:
 
 @mcp.command("list")
 @click.option("--all", "show_all", is_flag=True, help="Also list methods that are not tools.")
-@caller_options
-@output.json_option
-@with_appcontext
+@_of_caller
 def list_methods(show_all: bool, json_output: bool | None, **options: Any) -> None:
     """List the tools, prompts and resources.
 
@@ -80,9 +88,7 @@ def list_methods(show_all: bool, json_output: bool | None, **options: Any) -> No
 
 @mcp.command("describe")
 @click.argument("name", shell_complete=completion_of(METHOD))
-@caller_options
-@output.json_option
-@with_appcontext
+@_of_caller
 def describe_method(name: str, json_output: bool | None, **options: Any) -> None:
     """Show the arguments, result and permissions of a tool or method."""
     with session(**options) as (registry, caller):
@@ -93,20 +99,10 @@ def describe_method(name: str, json_output: bool | None, **options: Any) -> None
         output.echo_method(described)
 
 
-_no_input_option = click.option(
-    "--no-input",
-    is_flag=True,
-    help="Ask nothing: confirmations count as given, and what needs another answer fails.",
-)
-
-
 @mcp.command("call")
 @click.argument("name", shell_complete=completion_of(METHOD))
 @arguments_of_call
-@_no_input_option
-@caller_options
-@output.json_option
-@with_appcontext
+@_of_call
 def call_method(name: str, pairs: tuple[str, ...], whole: str | None, **options: Any) -> None:
     """Call a tool or method.
 
@@ -128,10 +124,7 @@ def call_method(name: str, pairs: tuple[str, ...], whole: str | None, **options:
 @mcp.command("prompt")
 @click.argument("name", shell_complete=completion_of(PROMPT))
 @arguments_of_call
-@_no_input_option
-@caller_options
-@output.json_option
-@with_appcontext
+@_of_call
 def get_prompt(name: str, pairs: tuple[str, ...], whole: str | None, **options: Any) -> None:
     """Show the messages of a prompt.
 
@@ -145,10 +138,7 @@ def get_prompt(name: str, pairs: tuple[str, ...], whole: str | None, **options: 
 
 @mcp.command("read")
 @click.argument("uri", shell_complete=completion_of(RESOURCE))
-@_no_input_option
-@caller_options
-@output.json_option
-@with_appcontext
+@_of_call
 def read_resource(uri: str, **options: Any) -> None:
     """Show the contents of a resource.
 
@@ -162,9 +152,7 @@ def read_resource(uri: str, **options: Any) -> None:
 @click.argument("ref", shell_complete=completion_of(PROMPT, RESOURCE))
 @click.argument("argument", shell_complete=complete_argument)
 @click.argument("value", default="")
-@caller_options
-@output.json_option
-@with_appcontext
+@_of_caller
 def complete_argument_of(ref: str, argument: str, value: str, json_output: bool | None, **options: Any) -> None:
     """Suggest values for an argument of a prompt or of a resource.
 
@@ -259,20 +247,11 @@ def serve_stdio(context: click.Context, /, **options: Any) -> None:
     streams = claim_standard_streams()
     app = context.ensure_object(ScriptInfo).load_app()
 
-    @contextmanager
-    def open_request() -> Iterator[tuple[Flask, Registry, Caller]]:
-        with app.app_context():
-            try:
-                with session(**options, anyone=True) as (registry, caller):
-                    yield app, registry, caller
-            except click.ClickException as error:
-                raise RpcError(error.message) from error
-
     # Fail now, where a person reads it, and not with every request.
     with app.app_context(), session(**options, anyone=True) as (registry, _):
         if registry.auth.required and options["user"] is None:
             raise click.UsageError("This app requires sign-in (require_auth=True); choose a user with --user")
-    serve(AppServer(open_request), *streams)
+    serve(AppServer(app, **options), *streams)
 
 
 def _complete_check(context: click.Context, parameter: click.Parameter, word: str) -> list[str]:
