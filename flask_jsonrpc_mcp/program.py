@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from .bridge.remote_server import Bridge
-from .bridge.remote_tools import ToolList, call_tool, fetch_list
+from .bridge.remote_tools import ToolList, fetch_list
 from .bridge.site import Site
 from .call import Result
 from .cli import output
@@ -79,7 +79,7 @@ def _checked_site(url: str, *, scopes: str | None, method: str, **options: Any) 
 @output.json_option
 def list_tools(url: str, json_output: bool | None, **options: Any) -> None:
     """List the tools of the site at URL."""
-    _, known = _fetch_list(url, **options)
+    known = _fetch_list(url, **options)
     # The permissions of a site of this package are not in its list; Drupal has scopes.
     tools = [
         {**tool.descriptor, "kind": "tool", "tool": True, "access": sorted(tool.scopes or ())}
@@ -112,7 +112,7 @@ def call_remote_tool(
     A tool that asks for a confirmation runs without it. The exit code is 1 if the tool failed, and 2 if the command or
     the arguments are wrong.
     """
-    site, known = _fetch_list(url, **options)
+    known = _fetch_list(url, **options)
     try:
         tool = known.find(name)
     except UnknownTool as error:
@@ -121,16 +121,16 @@ def call_remote_tool(
     arguments = read_arguments(pairs, whole, schema)
     outcome: Result | RpcError
     try:
-        outcome = Result(call_tool(site, known.call_url, tool, arguments, _never_cancelled))
+        outcome = Result(known.call(tool, arguments, _never_cancelled))
     except RpcError as error:
         outcome = error
     output.end(outcome, tool.name, output.echo_result, json_output, schema=schema)
 
 
-def _fetch_list(url: str, **options: Any) -> tuple[Site, ToolList]:
+def _fetch_list(url: str, **options: Any) -> ToolList:
     site = _checked_site(url, for_person=True, **options)
     try:
-        return site, fetch_list(site, _never_cancelled)
+        return fetch_list(site, _never_cancelled)
     except RpcError as error:
         raise click.ClickException(error.message) from error
 

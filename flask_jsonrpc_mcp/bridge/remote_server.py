@@ -17,7 +17,7 @@ from ..mcp.sessions import Session, negotiate
 from ..mcp.versions import describe_tool, tool_failure, tool_result
 from ..stdio import Client, Exchange
 from ..version import __version__
-from .remote_tools import RemoteTool, ToolList, call_tool, fetch_list
+from .remote_tools import RemoteTool, ToolList, fetch_list
 from .site import Site, SiteFailure
 
 TOOLS_CHANGED = "notifications/tools/list_changed"
@@ -35,7 +35,6 @@ class Bridge:
     """Answers MCP requests with the tools of a site. Implements the `Server` protocol of the stdio loop."""
 
     def __init__(self, site: Site) -> None:
-        self._site = site
         self._tools = CachedTools(site, self._announce_change)
         self._identity = {"name": urlsplit(site.url).netloc, "version": __version__}
         self._client: Client | None = None
@@ -102,7 +101,7 @@ class Bridge:
         try:
             known = self._tools.get()
             tool = known.find(name)
-            value = call_tool(self._site, known.call_url, tool, arguments, cancelled)
+            value = known.call(tool, arguments, cancelled)
             outcome = "ok"
             return tool_result(_make_result(value, tool), version)
         except UnknownTool:
