@@ -38,6 +38,7 @@ JSON_ONLY = frozenset({"array", "object", "null"})
 _MAX_DEPTH = 10
 
 F = TypeVar("F", bound=Callable[..., Any])
+Completion = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
 def combine(*decorators: Callable[[Any], Any]) -> Callable[[F], F]:
@@ -51,29 +52,26 @@ def combine(*decorators: Callable[[Any], Any]) -> Callable[[F], F]:
     return decorate
 
 
-def completion_of(*kinds: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+def completing(names: Callable[[click.Context], Iterable[str]]) -> Completion:
+    """Return a function that completes one of these names in a shell."""
+    return lambda context, parameter, word: [name for name in names(context) if name.startswith(word)]
+
+
+def completing_name_of(*kinds: str) -> Completion:
     """Return a function that completes the names of methods, prompts or resources in a shell."""
-
-    def complete(context: click.Context, parameter: click.Parameter, word: str) -> list[str]:
-        return [method.name for method in _methods(context, kinds) if method.name.startswith(word)]
-
-    return complete
+    return completing(lambda context: (method.name for method in _methods(context, kinds)))
 
 
-def complete_argument(context: click.Context, parameter: click.Parameter, word: str) -> list[str]:
-    """Complete the name of an argument of the prompt or resource that was named before it."""
+def argument_names(context: click.Context) -> list[str]:
+    """List the arguments of the prompt or resource that the command names as ``ref``."""
     completed = (each for each in _methods(context, (PROMPT, RESOURCE)) if each.name == context.params.get("ref"))
-    return [name for method in completed for name in method.params.schema["properties"] if name.startswith(word)]
+    return [name for method in completed for name in method.params.schema["properties"]]
 
 
 def _methods(context: click.Context, kinds: Iterable[str]) -> list[Method]:
     chosen = context.params.get("blueprint")
     registries = [registry for name, registry in _registries(context).items() if chosen in (None, name)]
     return [method for registry in registries for kind in kinds for method in registry.finders[kind]]
-
-
-def _complete_blueprint(context: click.Context, parameter: click.Parameter, word: str) -> list[str]:
-    return [name for name in _registries(context) if name.startswith(word)]
 
 
 def _registries(context: click.Context) -> dict[str, Registry]:
@@ -86,7 +84,7 @@ def _registries(context: click.Context) -> dict[str, Registry]:
 blueprint_option = click.option(
     "--blueprint",
     metavar="NAME",
-    shell_complete=_complete_blueprint,
+    shell_complete=completing(_registries),
     help="The McpBlueprint to use, if the app has several.",
 )
 caller_options = combine(

@@ -27,11 +27,12 @@ from ..stdio import claim_standard_streams, serve
 from . import output
 from .app_server import AppServer
 from .arguments import (
+    argument_names,
     arguments_of_call,
     caller_options,
     combine,
-    complete_argument,
-    completion_of,
+    completing,
+    completing_name_of,
     find_method,
     read_arguments,
     session,
@@ -87,7 +88,7 @@ def list_methods(show_all: bool, json_output: bool | None, **options: Any) -> No
 
 
 @mcp.command("describe")
-@click.argument("name", shell_complete=completion_of(METHOD))
+@click.argument("name", shell_complete=completing_name_of(METHOD))
 @_of_caller
 def describe_method(name: str, json_output: bool | None, **options: Any) -> None:
     """Show the arguments, result and permissions of a tool or method."""
@@ -100,7 +101,7 @@ def describe_method(name: str, json_output: bool | None, **options: Any) -> None
 
 
 @mcp.command("call")
-@click.argument("name", shell_complete=completion_of(METHOD))
+@click.argument("name", shell_complete=completing_name_of(METHOD))
 @arguments_of_call
 @_of_call
 def call_method(name: str, pairs: tuple[str, ...], whole: str | None, **options: Any) -> None:
@@ -122,7 +123,7 @@ def call_method(name: str, pairs: tuple[str, ...], whole: str | None, **options:
 
 
 @mcp.command("prompt")
-@click.argument("name", shell_complete=completion_of(PROMPT))
+@click.argument("name", shell_complete=completing_name_of(PROMPT))
 @arguments_of_call
 @_of_call
 def get_prompt(name: str, pairs: tuple[str, ...], whole: str | None, **options: Any) -> None:
@@ -137,7 +138,7 @@ def get_prompt(name: str, pairs: tuple[str, ...], whole: str | None, **options: 
 
 
 @mcp.command("read")
-@click.argument("uri", shell_complete=completion_of(RESOURCE))
+@click.argument("uri", shell_complete=completing_name_of(RESOURCE))
 @_of_call
 def read_resource(uri: str, **options: Any) -> None:
     """Show the contents of a resource.
@@ -149,8 +150,8 @@ def read_resource(uri: str, **options: Any) -> None:
 
 
 @mcp.command("complete")
-@click.argument("ref", shell_complete=completion_of(PROMPT, RESOURCE))
-@click.argument("argument", shell_complete=complete_argument)
+@click.argument("ref", shell_complete=completing_name_of(PROMPT, RESOURCE))
+@click.argument("argument", shell_complete=completing(argument_names))
 @click.argument("value", default="")
 @_of_caller
 def complete_argument_of(ref: str, argument: str, value: str, json_output: bool | None, **options: Any) -> None:
@@ -246,7 +247,6 @@ def serve_stdio(context: click.Context, /, **options: Any) -> None:
     # Before the app is loaded, because its modules may print something.
     streams = claim_standard_streams()
     app = context.ensure_object(ScriptInfo).load_app()
-
     # Fail now, where a person reads it, and not with every request.
     with app.app_context(), session(**options, anyone=True) as (registry, _):
         if registry.auth.required and options["user"] is None:
@@ -254,16 +254,12 @@ def serve_stdio(context: click.Context, /, **options: Any) -> None:
     serve(AppServer(app, **options), *streams)
 
 
-def _complete_check(context: click.Context, parameter: click.Parameter, word: str) -> list[str]:
-    return [slug for slug in CHECKS if slug.startswith(word)]
-
-
 @mcp.command("doctor")
 @click.option(
     "--ignore",
     multiple=True,
     metavar="SLUG[:TOOL]",
-    shell_complete=_complete_check,
+    shell_complete=completing(lambda context: CHECKS),
     help=f"Skip this check, for one tool or for all, in addition to {PREFIX}DOCTOR_IGNORE.",
 )
 @click.option("--all", "show_all", is_flag=True, help=f"Do not skip the checks in {PREFIX}DOCTOR_IGNORE.")
