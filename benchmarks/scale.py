@@ -147,22 +147,15 @@ def _stdio(tools: int) -> float:
     """The microseconds of CPU of one call on stdio, without the pipe."""
     script = """
 import time
-from contextlib import contextmanager
 from benchmarks.apps.many_tools import app
-from flask_jsonrpc_mcp.cli.callers import session
+from flask_jsonrpc_mcp.cli.app_server import AppServer
 from flask_jsonrpc_mcp.envelope import RpcRequest
-from flask_jsonrpc_mcp.app_server import AppServer
 from flask_jsonrpc_mcp.mcp.protocol import LEGACY
 from flask_jsonrpc_mcp.mcp.sessions import Session
 from flask_jsonrpc_mcp.stdio import Client, Exchange
 from io import BytesIO
 
-@contextmanager
-def open_request():
-    with app.app_context(), session(None, None, None, anyone=True) as (registry, caller):
-        yield app, registry, caller
-
-server, client = AppServer(open_request), Client(BytesIO(), lambda: None)
+server, client = AppServer(app), Client(BytesIO(), lambda: None)
 message = RpcRequest("tools/call", {"name": "tool-0", "arguments": {"a": 1, "b": 2}}, 1)
 samples = []
 for _ in range(20):

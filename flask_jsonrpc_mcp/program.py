@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from threading import Event
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import click
 
-from .bridge.options import Options
+from .bridge.remote_server import Bridge
+from .bridge.remote_tools import ToolList, fetch_list
+from .bridge.site import Site
 from .call import Result
 from .cli import output
-from .cli.arguments import arguments_of_call, read_arguments
+from .cli.arguments import F, arguments_of_call, combine, read_arguments
 from .config import AS_DECLARED, NO_DOTS
 from .errors import RpcError, UnknownTool
 from .lookup import did_you_mean
 from .stdio import claim_standard_streams, serve
 from .version import __version__
-
-if TYPE_CHECKING:
-    from .bridge.remote_tools import ToolList
-    from .bridge.site import Site
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 LEVELS = ("debug", "info", "warning", "error")
 
@@ -44,7 +40,7 @@ def _option(name: str, **attributes: Any) -> Callable[[F], F]:
     return click.option(name, envvar=variable, show_envvar=True, **attributes)
 
 
-_SITE_OPTIONS: list[Callable[[Any], Any]] = [
+_site_options = combine(
     _option("--user", metavar="NAME", help="User name for HTTP Basic authentication."),
     _option("--password", metavar="TEXT", help="Password. Prefer the variable: other users can see command lines."),
     _option("--token", metavar="TEXT", help="Bearer token. Prefer the variable."),
@@ -63,32 +59,18 @@ _SITE_OPTIONS: list[Callable[[Any], Any]] = [
     ),
     _option("--timeout", type=float, default=60, help="Seconds to wait for a response of the site."),
     _option("--allow-http", is_flag=True, help="Allow http:// to other machines, without encryption."),
-]
+)
+"""How to reach the site, the arguments of `_checked_site`."""
 
 
-def _site_options(command: F) -> F:
-    """Add how to reach the site, the arguments of `_checked_options`."""
-    for option in reversed(_SITE_OPTIONS):
-        command = option(command)
-    return command
-
-
-def _checked_options(url: str, *, scopes: str | None, method: str, **others: Any) -> Options:
+def _checked_site(url: str, *, scopes: str | None, method: str, **options: Any) -> Site:
     known_scopes = None if scopes is None else frozenset(scopes.split())
     try:
-        return Options(url, method=method.upper(), scopes=known_scopes, **others)
+        return Site(url, method=method.upper(), scopes=known_scopes, **options)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-
-
-@contextmanager
-def _importing_httpx() -> Iterator[None]:
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if error.name != "httpx":
-            raise
-        raise click.ClickException("this needs httpx: pip install 'flask-jsonrpc-mcp[bridge]'") from error
+    except RuntimeError as error:
+        raise click.ClickException(str(error)) from error
 
 
 @main.command("list")
@@ -97,7 +79,7 @@ def _importing_httpx() -> Iterator[None]:
 @output.json_option
 def list_tools(url: str, json_output: bool | None, **options: Any) -> None:
     """List the tools of the site at URL."""
-    _, known = _fetch_list(_checked_options(url, **options))
+    known = _fetch_list(url, **options)
     # The permissions of a site of this package are not in its list; Drupal has scopes.
     tools = [
         {**tool.descriptor, "kind": "tool", "tool": True, "access": sorted(tool.scopes or ())}
@@ -130,9 +112,7 @@ def call_remote_tool(
     A tool that asks for a confirmation runs without it. The exit code is 1 if the tool failed, and 2 if the command or
     the arguments are wrong.
     """
-    site, known = _fetch_list(_checked_options(url, **options))
-    from .bridge.remote_tools import call_tool
-
+    known = _fetch_list(url, **options)
     try:
         tool = known.find(name)
     except UnknownTool as error:
@@ -141,19 +121,16 @@ def call_remote_tool(
     arguments = read_arguments(pairs, whole, schema)
     outcome: Result | RpcError
     try:
-        outcome = Result(call_tool(site, known.call_url, tool, arguments, _never_cancelled))
+        outcome = Result(known.call(tool, arguments, _never_cancelled))
     except RpcError as error:
         outcome = error
     output.end(outcome, tool.name, output.echo_result, json_output, schema=schema)
 
 
-def _fetch_list(options: Options) -> tuple[Site, ToolList]:
-    with _importing_httpx():
-        from .bridge.remote_tools import fetch_list
-        from .bridge.site import Site
-    site = Site(options, for_person=True)
+def _fetch_list(url: str, **options: Any) -> ToolList:
+    site = _checked_site(url, for_person=True, **options)
     try:
-        return site, fetch_list(site, _never_cancelled)
+        return fetch_list(site, _never_cancelled)
     except RpcError as error:
         raise click.ClickException(error.message) from error
 
@@ -175,9 +152,7 @@ def bridge(url: str, log_level: str, **options: Any) -> None:
     The site is a Flask app with flask_jsonrpc_mcp or a Drupal site with jsonrpc_mcp. An MCP client starts this program
     itself; URL can also be set as MCP_BRIDGE_URL.
     """
-    with _importing_httpx():
-        from .bridge.remote_server import Bridge
-    checked = _checked_options(url, **options)
+    site = _checked_site(url, **options)
     streams = claim_standard_streams()
     # Only this package's logger: those of HTTP libraries log whole URLs, which contain arguments.
     package_logger = logging.getLogger(__package__)
@@ -186,5 +161,5 @@ def bridge(url: str, log_level: str, **options: Any) -> None:
     package_logger.addHandler(handler)
     package_logger.setLevel(log_level.upper())
     package_logger.propagate = False
-    with closing(Bridge(checked)) as server:
-        serve(server, *streams, grace=checked.timeout)
+    with closing(Bridge(site)) as server:
+        serve(server, *streams, grace=site.timeout)

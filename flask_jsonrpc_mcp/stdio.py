@@ -68,12 +68,6 @@ class Server(Protocol):
         """Return the result of a request, or raise `RpcError`."""
 
 
-class NotAnswered(RpcError):
-    """The client did not answer a question, or has disconnected."""
-
-    default_message = "The client did not answer"
-
-
 class Client:
     """The client of the connection. Can be used from any thread.
 
@@ -89,9 +83,9 @@ class Client:
         self.is_initialized = False
         """Whether ``notifications/initialized`` has come from a client from before 2026-07-28."""
 
-    def send(self, message: bytes) -> None:
-        """Send a serialised message."""
-        rest = memoryview(message + b"\n")
+    def send(self, message: Mapping[str, Any] | bytes) -> None:
+        """Send a message, serialised or not."""
+        rest = memoryview((message if isinstance(message, bytes) else write(message)) + b"\n")
         try:
             with self._writing:
                 while rest:
@@ -99,15 +93,11 @@ class Client:
         except (OSError, ValueError):  # broken, or closed at this end
             self._on_broken()
 
-    def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Send a notification."""
-        self.send(write(notification(method, params)))
-
-    def ask(self, method: str, params: Mapping[str, Any], reply: Reply) -> str:
+    def ask(self, request: Mapping[str, Any], reply: Reply) -> str:
         """Send a request, which only versions before 2026-07-28 allow, and return its id."""
         question = f"server-{next(self._numbers)}"
         self._questions[question] = reply
-        self.send(write({"jsonrpc": VERSION, "id": question, "method": method, "params": params}))
+        self.send({"jsonrpc": VERSION, "id": question, **request})
         return question
 
     def forget(self, question: str) -> None:
@@ -139,31 +129,31 @@ class Exchange:
         self._ending = threading.Event()
         self._reply = Reply()
 
-    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+    def send(self, message: Mapping[str, Any]) -> None:
         """Send a notification about this request, unless it has been answered."""
         with self._lock:
             if self._is_open:
-                self._client.notify(method, params)
+                self._client.send(message)
 
-    def ask(self, method: str, params: Mapping[str, Any], timeout: float | None = None) -> Any:
+    def ask(self, request: Mapping[str, Any], timeout: float | None = None) -> Any:
         """Send a request to the client and wait for its result. Only before 2026-07-28, one at a time.
 
-        :raises NotAnswered: if this request was cancelled, the client has disconnected, or ``timeout`` is over.
-        :raises RpcError: if the client responds with an error.
+        :param request: Without its id.
+        :raises RpcError: if the client responds with an error, or not at all: this request was cancelled, the client
+            has disconnected, or ``timeout`` is over.
         """
         self._reply = reply = Reply()  # a new one, because the last question may still be answered
-        if self._ending.is_set():
-            raise NotAnswered()
-        question = self._client.ask(method, params, reply)
-        try:
-            response = reply.get(timeout=timeout)
-        except Empty:
-            response = None
-            self._client.notify(CANCELLED, {"requestId": question, "reason": "it took too long"})
-        finally:
-            self._client.forget(question)
+        response = None
+        if not self._ending.is_set():
+            question = self._client.ask(request, reply)
+            try:
+                response = reply.get(timeout=timeout)
+            except Empty:
+                self._client.send(notification(CANCELLED, {"requestId": question, "reason": "it took too long"}))
+            finally:
+                self._client.forget(question)
         if response is None:
-            raise NotAnswered()
+            raise RpcError("The client did not answer")
         error = response.get("error")
         if error is not None:
             text = error.get("message") if isinstance(error, Mapping) else None

@@ -10,15 +10,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ..call import Result
-from ..envelope import RpcRequest
+from ..envelope import RpcRequest, notification
 from ..errors import InvalidRequest, MalformedParams, MethodNotFound, Overloaded, RpcError, UnknownTool
 from ..mcp import protocol
 from ..mcp.sessions import Session, negotiate
 from ..mcp.versions import describe_tool, tool_failure, tool_result
 from ..stdio import Client, Exchange
 from ..version import __version__
-from .options import Options
-from .remote_tools import RemoteTool, ToolList, call_tool, fetch_list
+from .remote_tools import RemoteTool, ToolList, fetch_list
 from .site import Site, SiteFailure
 
 TOOLS_CHANGED = "notifications/tools/list_changed"
@@ -35,13 +34,12 @@ logger = logging.getLogger(__name__)
 class Bridge:
     """Answers MCP requests with the tools of a site. Implements the `Server` protocol of the stdio loop."""
 
-    def __init__(self, options: Options) -> None:
-        self._site = Site(options)
-        self._tools = CachedTools(self._site, self._announce_change)
-        self._identity = {"name": urlsplit(options.url).netloc, "version": __version__}
+    def __init__(self, site: Site) -> None:
+        self._tools = CachedTools(site, self._announce_change)
+        self._identity = {"name": urlsplit(site.url).netloc, "version": __version__}
         self._client: Client | None = None
         self._lock = threading.Lock()
-        self._subscriptions: dict[Exchange, Mapping[str, bool]] = {}
+        self._subscriptions: dict[Exchange, dict[str, Any] | None] = {}  # with what to send when the tools change
 
     def connect(self, client: Client) -> None:
         self._client = client
@@ -103,7 +101,7 @@ class Bridge:
         try:
             known = self._tools.get()
             tool = known.find(name)
-            value = call_tool(self._site, known.call_url, tool, arguments, cancelled)
+            value = known.call(tool, arguments, cancelled)
             outcome = "ok"
             return tool_result(_make_result(value, tool), version)
         except UnknownTool:
@@ -119,24 +117,25 @@ class Bridge:
         if not isinstance(wanted, Mapping):
             raise MalformedParams("params.notifications must be an object")
         agreed = {"toolsListChanged": True} if wanted.get("toolsListChanged") is True else {}
-        meta = {protocol.SUBSCRIPTION_ID: exchange.message.id}
+        meta = {"_meta": {protocol.SUBSCRIPTION_ID: exchange.message.id}}
+        acknowledged = notification("notifications/subscriptions/acknowledged", {**meta, "notifications": agreed})
         with self._lock:  # the acknowledgement must be the first notification
             if len(self._subscriptions) >= MAX_SUBSCRIPTIONS:
                 raise Overloaded()
-            exchange.notify("notifications/subscriptions/acknowledged", {"_meta": meta, "notifications": agreed})
-            self._subscriptions[exchange] = agreed
+            exchange.send(acknowledged)
+            self._subscriptions[exchange] = notification(TOOLS_CHANGED, meta) if agreed else None
         exchange.wait()
         with self._lock:
             del self._subscriptions[exchange]
-        return {"_meta": meta}
+        return meta
 
     def _announce_change(self) -> None:
         if self._client is not None and self._client.is_initialized:
-            self._client.notify(TOOLS_CHANGED)
+            self._client.send(notification(TOOLS_CHANGED))
         with self._lock:
-            for exchange, agreed in self._subscriptions.items():
-                if agreed:
-                    exchange.notify(TOOLS_CHANGED, {"_meta": {protocol.SUBSCRIPTION_ID: exchange.message.id}})
+            for exchange, changed in self._subscriptions.items():
+                if changed is not None:
+                    exchange.send(changed)
 
     def _cache_hints(self) -> dict[str, Any]:
         """Build ``ttlMs`` and ``cacheScope``: private, because the list depends on the bridge's credentials."""
@@ -201,18 +200,17 @@ class CachedTools:
 
     def _fetch(self, known: ToolList | None) -> ToolList:
         """Fetch the list and store it, unless another thread has replaced the ``known`` one meanwhile."""
-        options = self._site.options
         with self._fetching:
             if self._list is not None and self._list is not known:
                 return self._list
-            lifetime = min(RETRY_AFTER, options.lifetime)
+            lifetime = min(RETRY_AFTER, self._site.lifetime)
             try:
                 fetched = fetch_list(self._site, self._closed.wait)
-                lifetime = options.lifetime
+                lifetime = self._site.lifetime
             finally:
                 self._fresh_until = time.monotonic() + lifetime
             if known is None:
-                logger.info("%d tools of %s", len(fetched.tools), options.url)
+                logger.info("%d tools of %s", len(fetched.tools), self._site.url)
             self._list = fetched
             return fetched
 

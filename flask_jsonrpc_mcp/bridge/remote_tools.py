@@ -12,6 +12,7 @@ import uuid
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -22,7 +23,6 @@ from ..registry import alias_of
 from ..schema.walk import inline_references
 from ..strict_json import write
 from ..tool import HINTS
-from .options import Options
 from .site import MAX_RESPONSE, Cancelled, Site, SiteFailure, SiteResponse
 
 LIST_PATH = "/mcp/tools/list"
@@ -71,6 +71,7 @@ class RemoteTool:
 class ToolList:
     """The tools of the site in its order, by the names that clients see, and the URL that calls them."""
 
+    site: Site
     tools: dict[str, RemoteTool]
     call_url: str
 
@@ -84,6 +85,29 @@ class ToolList:
         if tool is None:
             raise UnknownTool(name, sign_in=False)
         return tool
+
+    def call(self, tool: RemoteTool, arguments: Mapping[str, Any], cancelled: Cancelled) -> Any:
+        """Call a tool, by GET if it is read-only and ``site.method`` allows that, and return its result.
+
+        :raises UnknownTool: if the site does not know the tool.
+        :raises RpcError: if the arguments are invalid, the tool fails, or the site does.
+        """
+        _check_scopes(tool, self.site)
+        send = partial(self.site.send, is_read=tool.read_only, cancelled=cancelled)
+        url = self.call_url.replace("{name}", quote(tool.name, safe=""))
+        if url.endswith(INVOKE_PATH):
+            return _parse_invoked(send(url, {"name": tool.name, "arguments": arguments}), tool)
+        if tool.read_only and self.site.method == "GET":
+            query = f"{url}?query={quote(write(_rpc_request(tool, arguments, CONSTANT_ID)))}"
+            if len(query) <= MAX_URL:
+                response = send(query)
+                if response.status not in (405, 414):
+                    return _parse_rpc_response(response, CONSTANT_ID, tool)
+                logger.info("calling %r by POST, because the status of GET was %d", tool.name, response.status)
+            else:
+                logger.info("calling %r by POST, because its URL would have %d characters", tool.name, len(query))
+        unique_id = str(uuid.uuid4())
+        return _parse_rpc_response(send(url, _rpc_request(tool, arguments, unique_id)), unique_id, tool)
 
 
 def fetch_list(site: Site, cancelled: Cancelled) -> ToolList:
@@ -106,12 +130,12 @@ def fetch_list(site: Site, cancelled: Cancelled) -> ToolList:
             raise SiteFailure("The list of the site's tools is too long")
     if skipped:
         logger.warning("skipped %d entries of the list that are not tools, or too large", skipped)
-    return ToolList(_by_shown_name(tools.values(), site.options.tool_name_style), call_url)
+    return ToolList(site, _by_shown_name(tools.values(), site.tool_name_style), call_url)
 
 
 def _fetch_items(site: Site, list_url: str, cancelled: Cancelled) -> Iterator[Any]:
     """Yield the entries of all pages of the list."""
-    deadline = time.monotonic() + MAX_TIMEOUTS * site.options.timeout
+    deadline = time.monotonic() + MAX_TIMEOUTS * site.timeout
     cursor: str | None = None
     seen = set()
     for _ in range(MAX_PAGES):
@@ -132,12 +156,11 @@ def _fetch_items(site: Site, list_url: str, cancelled: Cancelled) -> Iterator[An
 
 
 def _find_endpoints(site: Site, cancelled: Cancelled) -> tuple[str, str]:
-    """Find the URLs that list and call tools: from the options, from ``/.well-known/mcp.json``, or the default ones."""
-    options = site.options
-    default = options.url + LIST_PATH, options.url + (options.endpoint or JSONRPC_PATH)
-    if options.endpoint is not None:
+    """Find the URLs that list and call tools: from ``endpoint`` or ``/.well-known/mcp.json``, else the default ones."""
+    default = site.url + LIST_PATH, site.url + (site.endpoint or JSONRPC_PATH)
+    if site.endpoint is not None:
         return default
-    response = site.send(options.url + WELL_KNOWN_PATH, is_read=True, cancelled=cancelled)
+    response = site.send(site.url + WELL_KNOWN_PATH, is_read=True, cancelled=cancelled)
     try:
         response.require_success()
         document = response.json()
@@ -145,7 +168,7 @@ def _find_endpoints(site: Site, cancelled: Cancelled) -> tuple[str, str]:
         return default  # few sites have this document, and some respond with an HTML page
     servers = _member(document, "servers", list) or []
     found = [urls for server in servers if (urls := _parse_endpoints(server)) is not None]
-    own = [urls for urls in found if all(map(options.is_same_origin, urls))]
+    own = [urls for urls in found if all(map(site.is_same_origin, urls))]
     if len(own) < len(found):
         logger.warning("ignored the endpoints of other sites in %s", WELL_KNOWN_PATH)
     at_this_url = [urls for urls in own if urls[0] == default[0]]
@@ -213,43 +236,17 @@ def _by_shown_name(tools: Collection[RemoteTool], style: str) -> dict[str, Remot
     return shown
 
 
-def call_tool(site: Site, call_url: str, tool: RemoteTool, arguments: Mapping[str, Any], cancelled: Cancelled) -> Any:
-    """Call a tool, by GET if it is read-only and the options allow that, and return its result.
-
-    :raises UnknownTool: if the site does not know the tool.
-    :raises RpcError: if the arguments are invalid, the tool fails, or the site does.
-    """
-    _check_scopes(tool, site.options)
-    url = call_url.replace("{name}", quote(tool.name, safe=""))
-    if url.endswith(INVOKE_PATH):
-        body = {"name": tool.name, "arguments": arguments}
-        return _parse_invoked(site.send(url, body, is_read=tool.read_only, cancelled=cancelled), tool)
-    if tool.read_only and site.options.method == "GET":
-        query = f"{url}?query={quote(write(_rpc_request(tool, arguments, CONSTANT_ID)))}"
-        if len(query) <= MAX_URL:
-            response = site.send(query, is_read=True, cancelled=cancelled)
-            if response.status not in (405, 414):
-                return _parse_rpc_response(response, CONSTANT_ID, tool)
-            logger.info("calling %r by POST, because the status of GET was %d", tool.name, response.status)
-        else:
-            logger.info("calling %r by POST, because its URL would have %d characters", tool.name, len(query))
-    unique_id = str(uuid.uuid4())
-    body = _rpc_request(tool, arguments, unique_id)
-    response = site.send(url, body, is_read=tool.read_only, cancelled=cancelled)
-    return _parse_rpc_response(response, unique_id, tool)
-
-
-def _check_scopes(tool: RemoteTool, options: Options) -> None:
+def _check_scopes(tool: RemoteTool, site: Site) -> None:
     """Check that the bridge has the credentials and scopes that a tool needs, as far as they are known."""
     if tool.scopes is None:
         return
     needed = f"{tool.name} needs a sign-in" + (f" with the scopes {_join(tool.scopes)}" if tool.scopes else "")
-    if options.authorization is None:
+    if site.authorization is None:
         raise SiteFailure(f"{needed}: set MCP_BRIDGE_TOKEN, or MCP_BRIDGE_USER and MCP_BRIDGE_PASSWORD")
-    if options.scopes is not None and not tool.scopes <= options.scopes:
+    if site.scopes is not None and not tool.scopes <= site.scopes:
         raise SiteFailure(
-            f"{needed}; the token of the bridge lacks {_join(tool.scopes - options.scopes)}"
-            f" (MCP_BRIDGE_SCOPES has {_join(options.scopes) or 'none'})"
+            f"{needed}; the token of the bridge lacks {_join(tool.scopes - site.scopes)}"
+            f" (MCP_BRIDGE_SCOPES has {_join(site.scopes) or 'none'})"
         )
 
 
@@ -276,13 +273,9 @@ def _parse_rpc_response(response: SiteResponse, id: str, tool: RemoteTool) -> An
     code, message = _member(error, "code", int), _member(error, "message", str) or "The tool failed"
     if code is None:
         raise SiteFailure("The site answered with an invalid error object")
-    if code == MethodNotFound.code:
-        raise UnknownTool(tool.name, sign_in=False)
-    problems = _parse_problems(error.get("data"))
-    if code == InvalidParams.code and problems:
-        raise InvalidParams(problems)
     reason = _member(error, "data", str)  # of Drupal
-    raise RpcError(f"{message}: {reason}" if reason else message)
+    details = error.get("data") if code == InvalidParams.code else None
+    raise _tool_error(tool, code, f"{message}: {reason}" if reason else message, details)
 
 
 def _parse_invoked(response: SiteResponse, tool: RemoteTool) -> Any:
@@ -295,10 +288,19 @@ def _parse_invoked(response: SiteResponse, tool: RemoteTool) -> Any:
     if message is None:
         response.require_success()
         raise SiteFailure("The site answered without a result")
-    if _member(error, "code", str) == MethodNotFound.slug:
-        raise UnknownTool(tool.name, sign_in=False)
-    problems = _parse_problems(error)
-    raise InvalidParams(problems) if problems else RpcError(message)
+    raise _tool_error(tool, _member(error, "code", str), message, error)
+
+
+def _tool_error(tool: RemoteTool, code: int | str | None, message: str, details: Any) -> RpcError:
+    """Make an error of what a site says about a failed call; its ``details`` may list wrong arguments."""
+    if code in (MethodNotFound.code, MethodNotFound.slug):
+        return UnknownTool(tool.name, sign_in=False)
+    problems = [
+        Problem(one_line(_member(error, "path", str) or ""), one_line(problem))
+        for error in _member(details, "errors", list) or ()
+        if (problem := _member(error, "message", str)) is not None
+    ]
+    return InvalidParams(problems) if problems else RpcError(message)
 
 
 def _parse_body(response: SiteResponse) -> dict[str, Any]:
@@ -311,14 +313,6 @@ def _parse_body(response: SiteResponse) -> dict[str, Any]:
         response.require_success()  # explains more than a body that is not JSON
         raise
     return body if isinstance(body, dict) else {}
-
-
-def _parse_problems(data: Any) -> list[Problem]:
-    return [
-        Problem(one_line(_member(error, "path", str) or ""), one_line(message))
-        for error in _member(data, "errors", list) or ()
-        if (message := _member(error, "message", str)) is not None
-    ]
 
 
 def _member(value: Any, name: str, kind: type[T]) -> T | None:

@@ -1,4 +1,4 @@
-"""Send HTTP requests to the remote site, and parse its responses.
+"""The remote site: its address and credentials, requests to it, and its responses.
 
 A read is sent up to three times: again after a broken connection, or a 502, 503 or 504. A write is sent once. Each
 request has a connection of its own: a site may close an idle one at the moment it is reused, and then nothing shows
@@ -12,19 +12,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import time
 import zlib
+from base64 import b64encode
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
-
-import httpx
+from urllib.parse import urlsplit
 
 from ..call import BRIDGE_HEADER
+from ..config import AS_DECLARED
 from ..errors import ParseError, RpcError, one_line
+from ..origins import Origin, is_loopback, read_origin
 from ..strict_json import MAX_RESULT_DEPTH, read
 from ..version import __version__
-from .options import Options, origin_of
+
+try:
+    import httpx  # from the ``bridge`` extra
+except ModuleNotFoundError:
+    httpx = None  # type: ignore[assignment]
 
 CONNECT_TIMEOUT = 10.0
 MAX_RESPONSE = 16 * 1024 * 1024
@@ -71,7 +79,7 @@ class SiteResponse:
             return
         if 300 <= self.status < 400:
             # Without the path and query, which may hold secrets.
-            origin = origin_of(self.headers.get("Location", ""))
+            origin = _origin_of(self.headers.get("Location", ""))
             target = "" if origin is None else f" to {origin[0]}://{one_line(origin[1], 100)}"
             raise SiteFailure(f"The site redirects{target} ({self.status}), which the bridge does not follow")
         problem = f"The site answered with {self.status} {httpx.codes.get_reason_phrase(self.status)}".rstrip()
@@ -97,29 +105,82 @@ class SiteResponse:
         return body
 
 
+@dataclass(frozen=True)
 class Site:
     """An HTTP client for one origin. It follows no redirects; any thread may use it.
 
+    :param url: The URL below which the site has ``/mcp/tools/list``. The URL of its MCP endpoint works too.
+    :param method: ``GET`` to call read-only tools by GET, which caches can answer; ``POST`` to call all tools by POST.
+    :param endpoint: The path below ``url`` that calls tools: a JSON-RPC endpoint, one with ``{name}`` in it for each
+        tool, or one that ends with ``/mcp/tools/invoke``. ``None`` to use ``/.well-known/mcp.json``, else ``/jsonrpc``.
+    :param scopes: The scopes of the token, if known.
+    :param timeout: Seconds for one request, with its retries, from connecting to the last byte of the response.
+    :param lifetime: Seconds after which the bridge fetches the list of tools again.
+    :param tool_name_style: ``as-declared``, or ``no-dots`` for clients that refuse dots in tool names.
+    :param allow_http: Allow plain HTTP to other machines.
     :param for_person: A person calls the tools, and not a model by way of the bridge.
+    :raises ValueError: if an option is invalid or unsafe.
+    :raises RuntimeError: without httpx.
     """
 
-    def __init__(self, options: Options, *, for_person: bool = False) -> None:
-        self.options = options
+    url: str
+    method: str = "GET"
+    endpoint: str | None = None
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    token: str | None = field(default=None, repr=False)
+    scopes: frozenset[str] | None = None
+    timeout: float = 60.0
+    lifetime: float = 300.0
+    tool_name_style: str = AS_DECLARED
+    allow_http: bool = False
+    for_person: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "url", _checked_url(self.url, self.allow_http))
+        if self.endpoint is not None and (not self.endpoint.startswith("/") or self.endpoint.startswith("//")):
+            raise ValueError("the endpoint must be a path of the site, such as /jsonrpc")
+        if self.token is not None and self.user is not None:
+            raise ValueError("set a user or a token, not both")
+        if (self.user is None) != (self.password is None):
+            raise ValueError("set the user and the password together")
+        if self.token is not None and not (self.token.isascii() and self.token.isprintable() and self.token.strip()):
+            raise ValueError("the token must consist of printable ASCII characters")
+        if not all(0 < seconds < threading.TIMEOUT_MAX for seconds in (self.timeout, self.lifetime)):
+            raise ValueError("the timeout and the lifetime must be more than 0 seconds, and finite")
+        if httpx is None:
+            raise RuntimeError("this needs httpx: pip install 'flask-jsonrpc-mcp[bridge]'")
+
+    @property
+    def authorization(self) -> str | None:
+        """The value of the Authorization header; ``None`` without credentials."""
+        if self.token is not None:
+            return f"Bearer {self.token}"
+        if self.user is not None:
+            return "Basic " + b64encode(f"{self.user}:{self.password}".encode()).decode("ascii")
+        return None
+
+    def is_same_origin(self, url: str) -> bool:
+        """Return whether a URL has the scheme, host and port of the site."""
+        return _origin_of(url) == _origin_of(self.url)
+
+    @cached_property
+    def _settings(self) -> dict[str, Any]:
         headers = {
             "Accept": "application/json",
             "Accept-Encoding": "gzip",
             "User-Agent": f"flask-jsonrpc-mcp/{__version__}",
         }
-        if not for_person:
+        if not self.for_person:
             headers[BRIDGE_HEADER] = __version__
-        if options.authorization is not None:
-            headers["Authorization"] = options.authorization
+        if self.authorization is not None:
+            headers["Authorization"] = self.authorization
         # An HTTP proxy from the environment would see credentials that are sent without TLS.
-        trust_env = options.url.startswith("https:")
-        self._settings: dict[str, Any] = {
+        trust_env = self.url.startswith("https:")
+        return {
             "headers": headers,
             # The deadline is longer, so that a failure to connect is reported as such.
-            "timeout": httpx.Timeout(None, connect=min(CONNECT_TIMEOUT, options.timeout / 2)),
+            "timeout": httpx.Timeout(None, connect=min(CONNECT_TIMEOUT, self.timeout / 2)),
             "verify": httpx.create_ssl_context(trust_env=trust_env),  # loaded once, because that is slow
             "trust_env": trust_env,
             "follow_redirects": False,
@@ -132,9 +193,9 @@ class Site:
         :param is_read: The request changes nothing, so it may be sent again.
         :raises SiteFailure: if there is no response.
         """
-        if not self.options.is_same_origin(url):
+        if not self.is_same_origin(url):
             raise SiteFailure("The bridge sends requests to its own site only")
-        deadline = time.monotonic() + self.options.timeout
+        deadline = time.monotonic() + self.timeout
         delays = iter(RETRY_DELAYS if is_read else ())
         while not cancelled(0):
             delay = next(delays, None)
@@ -177,9 +238,9 @@ class Site:
 
     def _explain(self, error: httpx.RequestError, is_read: bool) -> str:
         if isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError)):
-            return f"The site {self.options.url} cannot be reached: {one_line(str(error), 200) or 'no answer'}"
+            return f"The site {self.url} cannot be reached: {one_line(str(error), 200) or 'no answer'}"
         if isinstance(error, httpx.TimeoutException):
-            problem = f"The site has not answered within {self.options.timeout:g} seconds"
+            problem = f"The site has not answered within {self.timeout:g} seconds"
         else:
             problem = "The connection to the site broke"
         if not is_read:
@@ -190,3 +251,29 @@ class Site:
 def _check_length(body: bytes | bytearray) -> None:
     if len(body) > MAX_RESPONSE:
         raise SiteFailure(f"The answer of the site is longer than {MAX_RESPONSE // 1024 // 1024} MiB")
+
+
+def _origin_of(url: str) -> Origin | None:
+    """Return the scheme, host and port of a URL; ``None`` if it is relative or invalid."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return None
+    return read_origin(f"{parts.scheme}://{parts.netloc}")
+
+
+def _checked_url(url: str, allow_http: bool) -> str:
+    try:
+        address = urlsplit(url.strip())
+        _ = address.port
+    except ValueError as error:
+        raise ValueError("the URL of the site is invalid") from error
+    if address.scheme not in ("http", "https") or not address.hostname:
+        raise ValueError("the URL of the site must begin with https:// (or http:// for one on this machine)")
+    if "@" in address.netloc:
+        raise ValueError("the URL of the site must be without credentials; set MCP_BRIDGE_USER and MCP_BRIDGE_PASSWORD")
+    if address.query or address.fragment:
+        raise ValueError("the URL of the site must be without a query and a fragment")
+    if address.scheme == "http" and not allow_http and not is_loopback(address.hostname):
+        raise ValueError("the URL of the site must begin with https://; --allow-http sends everything unencrypted")
+    return f"{address.scheme}://{address.netloc}{address.path.rstrip('/').removesuffix('/mcp')}"

@@ -14,7 +14,7 @@ from flask.cli import ScriptInfo, with_appcontext
 
 from ..clients import BEARER, CLIENTS, Server
 from ..config import server_info
-from .callers import blueprint_option, find_blueprint, mcp_path
+from .arguments import blueprint_option, find_blueprint, mcp_path
 from .output import printable
 
 DEVELOPMENT_SERVER = "http://127.0.0.1:5000"

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import click
-from flask import Flask, current_app
+from flask import current_app
 from flask.cli import ScriptInfo, with_appcontext
 
-from ..app_server import AppServer
 from ..ask import Answers
 from ..auth import Caller
 from ..call import METHOD, PROMPT, RESOURCE, Call, Result
@@ -27,11 +25,31 @@ from ..mcp.protocol import RequestContext
 from ..registry import Registry
 from ..stdio import claim_standard_streams, serve
 from . import output
-from .arguments import arguments_of_call, read_arguments
-from .callers import caller_options, complete_argument, completion_of, find_method, session
+from .app_server import AppServer
+from .arguments import (
+    argument_names,
+    arguments_of_call,
+    caller_options,
+    combine,
+    completing,
+    completing_name_of,
+    find_method,
+    read_arguments,
+    session,
+)
 from .client_config import print_config
 
 FACE = "cli"
+
+_of_caller = combine(caller_options, output.json_option, with_appcontext)
+_of_call = combine(
+    click.option(
+        "--no-input",
+        is_flag=True,
+        help="Ask nothing: confirmations count as given, and what needs another answer fails.",
+    ),
+    _of_caller,
+)
 
 
 @click.group("mcp")
@@ -44,9 +62,7 @@ def mcp(context: click.Context) -> None:
 
 @mcp.command("list")
 @click.option("--all", "show_all", is_flag=True, help="Also list methods that are not tools.")
-@caller_options
-@output.json_option
-@with_appcontext
+@_of_caller
 def list_methods(show_all: bool, json_output: bool | None, **options: Any) -> None:
     """List the tools, prompts and resources.
 
@@ -72,10 +88,8 @@ def list_methods(show_all: bool, json_output: bool | None, **options: Any) -> No
 
 
 @mcp.command("describe")
-@click.argument("name", shell_complete=completion_of(METHOD))
-@caller_options
-@output.json_option
-@with_appcontext
+@click.argument("name", shell_complete=completing_name_of(METHOD))
+@_of_caller
 def describe_method(name: str, json_output: bool | None, **options: Any) -> None:
     """Show the arguments, result and permissions of a tool or method."""
     with session(**options) as (registry, caller):
@@ -86,20 +100,10 @@ def describe_method(name: str, json_output: bool | None, **options: Any) -> None
         output.echo_method(described)
 
 
-_no_input_option = click.option(
-    "--no-input",
-    is_flag=True,
-    help="Ask nothing: confirmations count as given, and what needs another answer fails.",
-)
-
-
 @mcp.command("call")
-@click.argument("name", shell_complete=completion_of(METHOD))
+@click.argument("name", shell_complete=completing_name_of(METHOD))
 @arguments_of_call
-@_no_input_option
-@caller_options
-@output.json_option
-@with_appcontext
+@_of_call
 def call_method(name: str, pairs: tuple[str, ...], whole: str | None, **options: Any) -> None:
     """Call a tool or method.
 
@@ -119,12 +123,9 @@ def call_method(name: str, pairs: tuple[str, ...], whole: str | None, **options:
 
 
 @mcp.command("prompt")
-@click.argument("name", shell_complete=completion_of(PROMPT))
+@click.argument("name", shell_complete=completing_name_of(PROMPT))
 @arguments_of_call
-@_no_input_option
-@caller_options
-@output.json_option
-@with_appcontext
+@_of_call
 def get_prompt(name: str, pairs: tuple[str, ...], whole: str | None, **options: Any) -> None:
     """Show the messages of a prompt.
 
@@ -137,11 +138,8 @@ def get_prompt(name: str, pairs: tuple[str, ...], whole: str | None, **options: 
 
 
 @mcp.command("read")
-@click.argument("uri", shell_complete=completion_of(RESOURCE))
-@_no_input_option
-@caller_options
-@output.json_option
-@with_appcontext
+@click.argument("uri", shell_complete=completing_name_of(RESOURCE))
+@_of_call
 def read_resource(uri: str, **options: Any) -> None:
     """Show the contents of a resource.
 
@@ -152,12 +150,10 @@ def read_resource(uri: str, **options: Any) -> None:
 
 
 @mcp.command("complete")
-@click.argument("ref", shell_complete=completion_of(PROMPT, RESOURCE))
-@click.argument("argument", shell_complete=complete_argument)
+@click.argument("ref", shell_complete=completing_name_of(PROMPT, RESOURCE))
+@click.argument("argument", shell_complete=completing(argument_names))
 @click.argument("value", default="")
-@caller_options
-@output.json_option
-@with_appcontext
+@_of_caller
 def complete_argument_of(ref: str, argument: str, value: str, json_output: bool | None, **options: Any) -> None:
     """Suggest values for an argument of a prompt or of a resource.
 
@@ -251,25 +247,11 @@ def serve_stdio(context: click.Context, /, **options: Any) -> None:
     # Before the app is loaded, because its modules may print something.
     streams = claim_standard_streams()
     app = context.ensure_object(ScriptInfo).load_app()
-
-    @contextmanager
-    def open_request() -> Iterator[tuple[Flask, Registry, Caller]]:
-        with app.app_context():
-            try:
-                with session(**options, anyone=True) as (registry, caller):
-                    yield app, registry, caller
-            except click.ClickException as error:
-                raise RpcError(error.message) from error
-
     # Fail now, where a person reads it, and not with every request.
     with app.app_context(), session(**options, anyone=True) as (registry, _):
         if registry.auth.required and options["user"] is None:
             raise click.UsageError("This app requires sign-in (require_auth=True); choose a user with --user")
-    serve(AppServer(open_request), *streams)
-
-
-def _complete_check(context: click.Context, parameter: click.Parameter, word: str) -> list[str]:
-    return [slug for slug in CHECKS if slug.startswith(word)]
+    serve(AppServer(app, **options), *streams)
 
 
 @mcp.command("doctor")
@@ -277,7 +259,7 @@ def _complete_check(context: click.Context, parameter: click.Parameter, word: st
     "--ignore",
     multiple=True,
     metavar="SLUG[:TOOL]",
-    shell_complete=_complete_check,
+    shell_complete=completing(lambda context: CHECKS),
     help=f"Skip this check, for one tool or for all, in addition to {PREFIX}DOCTOR_IGNORE.",
 )
 @click.option("--all", "show_all", is_flag=True, help=f"Do not skip the checks in {PREFIX}DOCTOR_IGNORE.")

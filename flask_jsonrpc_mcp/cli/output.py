@@ -213,8 +213,7 @@ def echo_messages(result: Result) -> None:
 def echo_contents(result: Result) -> None:
     """Print the contents of a resource: texts as they are, of others the URI and the MIME type."""
     for contents in result.value:
-        text = contents.get("text")
-        _echo_block({"type": "resource", "resource": contents} if text is None else {"type": "text", "text": text})
+        _echo_block({"type": "resource", **contents})
 
 
 def echo_suggestions(result: Result) -> None:
@@ -226,7 +225,7 @@ def echo_suggestions(result: Result) -> None:
 def _echo_block(block: Mapping[str, Any]) -> None:
     inner = block.get("resource", block)
     facts = ", ".join(str(inner[key]) for key in ("name", "uri", "mimeType") if key in inner)
-    click.echo(printable(block["text"] if block["type"] == "text" else f"[{block['type']}: {facts}]"))
+    click.echo(printable(block["text"] if "text" in block else f"[{block['type']}: {facts}]"))
 
 
 def _echo_failure(

@@ -21,8 +21,7 @@ from ..mcp.protocol import MODERN, VERSIONS
 from ..mcp.versions import as_text, has_structured_content
 from ..method import Method
 from .conversation import Answers, Conversation, Exchange, header_value
-from .results import Result, read_failure
-from .transport import Message, Reply, Transport
+from .results import Message, Reply, Result, read_failure
 
 MCP, JSONRPC, REST = FACES = ("mcp", "jsonrpc", "rest")
 
@@ -103,11 +102,11 @@ class McpTestClient:
         arguments = {} if arguments is None else arguments
         exchange = Exchange("tools/call", {"name": name, "arguments": arguments}, answers, listen)
         if self.face == REST:
-            return self._result(exchange, self._transport.send("invoke_tool", json=exchange.params), _read_plain)
+            return self._result(exchange, self._conversation.send("invoke_tool", json=exchange.params), _read_plain)
         if self.face == JSONRPC:
             payload = {"jsonrpc": "2.0", "method": name, "params": arguments, "id": 1}
-            return self._result(exchange, self._transport.send("jsonrpc", json=payload), _read_plain)
-        methods = self._transport.registry.methods
+            return self._result(exchange, self._conversation.send("jsonrpc", json=payload), _read_plain)
+        methods = self._conversation.registry.methods
         method = methods.get(methods.name_behind(name))
         if method is not None:
             exchange.headers = _mirrored_arguments(method, arguments)
@@ -190,13 +189,10 @@ class McpTestClient:
         return completion["values"]
 
     @cached_property
-    def _transport(self) -> Transport:
-        return Transport(self.app, *find_registry(self.app, self.blueprint), self.headers, self.http)
-
-    @cached_property
     def _conversation(self) -> Conversation:
         # Kept, because a session is initialised once.
-        return Conversation(self._transport, self.version, self.capabilities)
+        found = find_registry(self.app, self.blueprint)
+        return Conversation(self.app, *found, self.headers, self.http, self.version, self.capabilities)
 
     @property
     def _face_and_version(self) -> str:
@@ -210,7 +206,7 @@ class McpTestClient:
 
         :raises CallFailed: if the response is an error.
         """
-        reply = self._transport.send(endpoint, query=query)
+        reply = self._conversation.send(endpoint, query=query)
         is_page = reply.status == 200 and isinstance(reply.body, dict)
         return reply.body if is_page else self._result(Exchange(endpoint, query), reply, _read_plain).value
 
@@ -227,9 +223,9 @@ class McpTestClient:
         if exchange.unanswered:
             outcome = exchange.failure()
         elif "result" not in body:
-            outcome = read_failure(reply, self._transport.registry)
+            outcome = read_failure(reply, self._conversation.registry)
         elif is_mcp and body["result"].get("isError"):
-            outcome, content = read_failure(reply, self._transport.registry), body["result"]["content"]
+            outcome, content = read_failure(reply, self._conversation.registry), body["result"]["content"]
         else:
             outcome, content = read(body["result"])
         name = str(exchange.method if exchange.target is None else exchange.target)

@@ -1,23 +1,41 @@
-"""MCP requests in both eras, and the answers to what a method asks."""
+"""The requests of `McpTestClient`, by Flask's test client, and the answers to what a method asks.
+
+werkzeug's test client keeps what an app writes until the app has returned. A method that asks a client from before
+2026-07-28 waits for the answer before it returns, so here each event is read as soon as the app writes it, and the
+answer is sent from there.
+"""
 
 from __future__ import annotations
 
 import itertools
+import json
 from base64 import b64encode
-from collections.abc import Callable, Mapping
-from contextvars import Context
+from collections.abc import Callable, Iterable, Mapping
+from contextvars import Context, copy_context
+from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from flask import Flask, request
+from flask.testing import FlaskClient
+from werkzeug.datastructures import Headers
 
 from ..ask import ACTIONS, Elicit, ListRoots, Sample
+from ..config import PREFIX
+from ..envelope import VERSION
 from ..errors import RpcError
-from ..invoke import INPUT_REQUIRED
+from ..invoke import INPUT_REQUIRED, method_called
+from ..mcp.elicitation import MAX_ROUNDS
 from ..mcp.headers import METHOD_HEADER, NAME_HEADER
 from ..mcp.http import SESSION_HEADER
 from ..mcp.protocol import CLIENT_CAPABILITIES, LOG_LEVEL, MODERN, PROGRESS_TOKEN, PROTOCOL_VERSION, VERSION_HEADER
-from .results import Failure
-from .transport import EVENT_STREAM, Message, Reply, Transport
+from ..mcp.streams import EVENTS
+from ..registry import Registry
+from .results import Failure, Message, Reply
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 Question = Mapping[str, Any]
 """What a method asks, as the server sends it: ``{"method": "elicitation/create", "params": {...}}``."""
@@ -25,10 +43,11 @@ Question = Mapping[str, Any]
 Answers = Mapping[str, Any] | Callable[[str, Question], Any] | None
 """An answer for each key, or a function that gets the key and the question; ``None`` is no answer."""
 
-MAX_ROUNDS = 20
-"""Maximum rounds of questions per request."""
-
 CLIENT_INFO = {"name": "flask-jsonrpc-mcp-testing", "version": "1"}
+FROM_A_PAGE = {"Sec-Fetch-Site": "same-origin"}
+"""What a browser sends with the requests of a page of the same site, so that its cookies may sign in."""
+
+_OBSERVED = "flask_jsonrpc_mcp.testing"
 
 _ids = itertools.count(1)
 
@@ -95,17 +114,36 @@ class Exchange:
 
 @dataclass
 class Conversation:
-    """An MCP client, which initialises a session before its first request if its version has sessions."""
+    """Sends the requests of a client to one blueprint of an app.
 
-    transport: Transport
+    An MCP client of a version with sessions initialises one before its first request.
+
+    :param headers: Sent with every request, such as credentials.
+    :param http: The test client to use; otherwise a new one for each request, without cookies.
+    """
+
+    app: Flask
+    blueprint: str
+    registry: Registry
+    headers: Mapping[str, str]
+    http: FlaskClient | None
     version: str
     capabilities: Mapping[str, Any]
     _session: dict[str, str] | None = None
     _has_log_level: bool = False
 
     def request(self, exchange: Exchange) -> Reply:
-        """Send a request, answer what is asked, and return the last response."""
-        return self._request_modern(exchange) if self.version == MODERN else self._request_legacy(exchange)
+        """Send an MCP request, answer what is asked, and return the last response."""
+        if self.version == MODERN:
+            return self._request_modern(exchange)
+        if self._session is None:
+            welcome = self._initialize()
+            if self._session is None:
+                return welcome
+        if exchange.listen and not self._has_log_level:
+            self._send_request(Exchange("logging/setLevel", {"level": "debug"}))
+            self._has_log_level = True
+        return self._send_request(exchange)
 
     def _request_modern(self, exchange: Exchange) -> Reply:
         """Send a request that stands alone, and send it again with the answers to its questions."""
@@ -131,17 +169,6 @@ class Conversation:
             params = {**exchange.params, "inputResponses": given, **state}
         raise AssertionError(f"{exchange.target} has asked {MAX_ROUNDS} times: {given}")
 
-    def _request_legacy(self, exchange: Exchange) -> Reply:
-        """Send a request within the session, and answer questions while it is open."""
-        if self._session is None:
-            welcome = self._initialize()
-            if welcome.status != 200:
-                return welcome
-        if exchange.listen and not self._has_log_level:
-            self._send_request(Exchange("logging/setLevel", {"level": "debug"}))
-            self._has_log_level = True
-        return self._send_request(exchange)
-
     def _initialize(self) -> Reply:
         params = {"protocolVersion": self.version, "capabilities": self.capabilities, "clientInfo": CLIENT_INFO}
         welcome = self._send_request(Exchange("initialize", params))
@@ -150,7 +177,7 @@ class Conversation:
             self._session = {} if session is None else {SESSION_HEADER: session}
             if self.version >= "2025-06-18":
                 self._session[VERSION_HEADER] = self.version
-            self._send({"method": "notifications/initialized"})
+            self._send_message({"method": "notifications/initialized"})
         return welcome
 
     def _send_request(
@@ -164,7 +191,7 @@ class Conversation:
         meta = {**(meta or {}), **({PROGRESS_TOKEN: number} if exchange.listen else {})}
         params = {**(params or exchange.params), **({"_meta": meta} if meta else {})}
         message = {"id": number, "method": exchange.method, "params": params}
-        return self._send(message, headers, on_message=partial(self._receive, exchange))
+        return self._send_message(message, headers, on_message=partial(self._receive, exchange))
 
     def _receive(self, exchange: Exchange, message: Message) -> None:
         """Keep a notification, or answer a question of a server from before 2026-07-28."""
@@ -177,14 +204,117 @@ class Conversation:
         error = {"error": {"code": -1, "message": "The test has no answer to this"}}
         response = {"id": message["id"], **(error if answer is None else {"result": answer})}
         # With a flask.g of its own, even if the test has pushed an app context that its requests share.
-        reply = Context().run(self._send, response, is_inner=True)
+        reply = Context().run(self._send_message, response, is_inner=True)
         if reply.status >= 400:  # and the method would wait for ever
             raise AssertionError(f"the app refused the answer to {key!r}: HTTP {reply.status}")
 
-    def _send(self, message: Message, headers: Mapping[str, str] | None = None, **options: Any) -> Reply:
-        accept = {"Accept": f"application/json, {EVENT_STREAM}"}
-        sent = {**accept, **(self._session or {}), **(headers or {})}
-        return self.transport.send("mcp", json={"jsonrpc": "2.0", **message}, headers=sent, **options)
+    def _send_message(self, message: Message, headers: Mapping[str, str] | None = None, **options: Any) -> Reply:
+        sent = {"Accept": f"application/json, {EVENTS}", **(self._session or {}), **(headers or {})}
+        return self.send("mcp", json={"jsonrpc": VERSION, **message}, headers=sent, **options)
+
+    def send(
+        self,
+        endpoint: str,
+        *,
+        json: Any = None,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        on_message: Callable[[Message], None] = lambda message: None,
+        is_inner: bool = False,
+    ) -> Reply:
+        """GET one of the blueprint's routes, or POST JSON to it.
+
+        :param on_message: Called with each message of an event stream before the response, as soon as it is sent.
+        :param is_inner: Whether this thread is inside of another request, whose contexts an ``http`` may preserve.
+        """
+        observed: dict[str, Any] = {}
+        responses: list[Message] = []
+
+        def observe(app: Flask, **signal: Any) -> None:
+            # Other threads may be calling the same app.
+            if request.environ.get(_OBSERVED) is observed:
+                observed.update(signal)
+
+        def receive(message: Message) -> None:
+            if "method" in message:
+                on_message(message)
+            else:
+                responses.append(message)
+
+        app = copy(self.app)  # the app itself is left as it is
+        app.wsgi_app = _read_events_at_once(self.app, receive)  # type: ignore[method-assign, assignment]
+        client = copy(self.http or self.app.test_client())  # with the same cookies
+        client.application = app
+        client.preserve_context = client.preserve_context and not is_inner
+        with method_called.connected_to(observe, sender=self.app):
+            response = client.open(
+                self._locate(endpoint),
+                method="GET" if json is None else "POST",
+                json=json,
+                query_string=dict(query or {}),
+                headers={**(FROM_A_PAGE if self.http else {}), **self.headers, **(headers or {})},
+                environ_overrides={_OBSERVED: observed},
+            )
+        # On an event stream the response is a message too, the last one.
+        body = responses[-1] if responses else response.get_json(silent=True)
+        return Reply(response.status_code, response.headers, body, observed)
+
+    def _locate(self, endpoint: str) -> str:
+        """Return the URL of a route, with a host that the app accepts."""
+        config = self.app.config
+        allowed = config[PREFIX + "ALLOWED_HOSTS"] or config["TRUSTED_HOSTS"] or ()
+        host = next((host.lstrip(".") for host in allowed), None) or config["SERVER_NAME"] or "localhost"
+        adapter = self.app.url_map.bind(host, url_scheme=config["PREFERRED_URL_SCHEME"])
+        return adapter.build(f"{self.blueprint}.{endpoint}", force_external=True)
+
+
+def _read_events_at_once(app: WSGIApplication, receive: Callable[[Message], None]) -> WSGIApplication:
+    """Wrap a WSGI app: pass each message of an event stream to ``receive`` as soon as the app writes or yields it.
+
+    If ``receive`` raises, the app sees a closed connection, and the exception is raised once the app has returned.
+    """
+
+    def wsgi_app(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        is_stream, rest = False, b""
+        parts: list[bytes] = []
+        failures: list[BaseException] = []
+        outside = copy_context()  # without the app's contexts, like a client in another process
+
+        def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Callable[[bytes], Any]:
+            nonlocal is_stream
+            is_stream = Headers(headers).get("Content-Type", "").startswith(EVENTS)
+            start_response(status, headers, exc_info)
+            return write
+
+        def write(part: bytes) -> None:
+            nonlocal rest
+            if not is_stream:
+                parts.append(part)
+                return
+            *lines, rest = (rest + part).split(b"\n")
+            for line in lines:
+                if line.startswith(b"data:") and not failures:
+                    try:
+                        outside.run(receive, json.loads(line[5:]))
+                    except BaseException as error:  # pytest.fail() raises one
+                        failures.append(error)
+            if failures:
+                raise BrokenPipeError("the test has stopped reading")
+
+        try:
+            body = app(environ, start)
+            try:
+                for part in body:
+                    write(part)
+            finally:
+                if hasattr(body, "close"):
+                    body.close()
+        finally:
+            for failure in failures:
+                raise failure from failure.__cause__
+        return parts
+
+    return wsgi_app
 
 
 def header_value(value: Any) -> str:

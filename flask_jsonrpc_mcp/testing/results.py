@@ -18,10 +18,25 @@ from ..call import METHOD, Call
 from ..errors import MAX_ERROR_TEXT, InternalError, MethodNotFound, Problem, RpcError, one_line
 from ..lookup import why_not_found
 from ..registry import Registry
-from .transport import Message, Reply
+
+Message = dict[str, Any]
 
 _PACKAGE = errors.__name__.rpartition(".")[0]
 _ERRORS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, RpcError)]
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The response to one HTTP request.
+
+    :param body: The parsed JSON; ``None`` if it is not JSON.
+    :param observed: What the signal `method_called` was sent with; empty if it was not sent.
+    """
+
+    status: int
+    headers: Headers
+    body: Any
+    observed: Mapping[str, Any]
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from flask_jsonrpc_mcp.bridge.options import Options
 from flask_jsonrpc_mcp.bridge.remote_server import Bridge
+from flask_jsonrpc_mcp.bridge.site import Site
 from tests.support.stdio_client import Connection, modern
 
 from .drupal_site import DrupalSite
@@ -30,7 +30,7 @@ def connect(drupal: DrupalSite) -> Iterator[Connect]:
     opened: list[Bridged] = []
 
     def connect(**settings: Any) -> Bridged:
-        opened.append(Connection(Bridge(Options(**{"url": drupal.url, "timeout": 30, **settings}))))
+        opened.append(Connection(Bridge(Site(**{"url": drupal.url, "timeout": 30, **settings}))))
         return opened[-1]
 
     yield connect

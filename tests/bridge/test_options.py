@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flask_jsonrpc_mcp.bridge.options import Options
+from flask_jsonrpc_mcp.bridge.site import Site
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ from flask_jsonrpc_mcp.bridge.options import Options
 )
 def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValueError, match=problem) as refused:
-        Options(**{"url": "https://site.example", **settings})
+        Site(**{"url": "https://site.example", **settings})
     assert "secret" not in str(refused.value)
 
 
@@ -52,8 +52,8 @@ def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], problem
     ],
 )
 def test_the_address_of_a_site_may_be_given_in_many_ways(given: str, meant: str) -> None:
-    assert Options(given).url == meant
+    assert Site(given).url == meant
 
 
 def test_plain_http_to_another_machine_must_be_asked_for() -> None:
-    assert Options("http://site.example", allow_http=True).url == "http://site.example"
+    assert Site("http://site.example", allow_http=True).url == "http://site.example"

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from flask_jsonrpc_mcp.bridge.options import Options
+from flask_jsonrpc_mcp.bridge.site import Site
 from tests.support.servers import free_port, need
 from tests.support.stdio_client import modern
 
@@ -130,7 +130,7 @@ def test_the_log_has_neither_secrets_nor_arguments(
     ours = [record.getMessage() for record in caplog.records if record.name.startswith("flask_jsonrpc_mcp")]
     assert any(message.startswith("'node.create' ok") for message in ours)
     assert not any(secret in message for message in ours for secret in ("pass-word", "argument", "Basic"))
-    assert "pass-word" not in repr(Options(drupal.url, user="jane", password="pass-word", token=None))
+    assert "pass-word" not in repr(Site(drupal.url, user="jane", password="pass-word", token=None))
 
 
 def test_a_site_that_does_not_answer_in_time_is_an_error_of_that_call(connect: Connect, drupal: DrupalSite) -> None:

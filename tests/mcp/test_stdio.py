@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from flask_jsonrpc_mcp import stdio
+from flask_jsonrpc_mcp.envelope import notification
 from flask_jsonrpc_mcp.mcp.protocol import LEGACY
 from flask_jsonrpc_mcp.stdio import Client, Loop, read_lines, serve
 from tests.conftest import asking
@@ -236,13 +237,13 @@ def test_a_question_is_over_when_the_client_has_gone(legacy: Obedient) -> None:
     assert reply["error"]["message"] == "The client did not answer"
     assert legacy.server.exchange is not None
     with pytest.raises(Exception, match="did not answer"):
-        legacy.server.exchange.ask("roots/list", {})
+        legacy.server.exchange.ask({"method": "roots/list"})
 
 
 def test_nothing_is_said_about_a_request_after_its_answer(legacy: Obedient) -> None:
     legacy.ask(asking("echo"))
     assert legacy.server.exchange is not None
-    legacy.server.exchange.notify("notifications/message", {"data": "late"})
+    legacy.server.exchange.send(notification("notifications/message", {"data": "late"}))
     assert legacy.rest() == []
 
 
@@ -287,7 +288,7 @@ def test_a_client_may_be_told_of_changes_once_it_is_initialised(connection: Obed
     assert not client.is_initialized
     connection.initialize()
     assert client.is_initialized
-    client.notify("notifications/tools/list_changed")
+    client.send(notification("notifications/tools/list_changed"))
     assert connection.receive() == {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 
 

@@ -7,7 +7,7 @@ import subprocess
 import threading
 from typing import Any
 
-from flask_jsonrpc_mcp.envelope import RpcRequest
+from flask_jsonrpc_mcp.envelope import RpcRequest, notification
 from flask_jsonrpc_mcp.errors import MethodNotFound
 from flask_jsonrpc_mcp.mcp.sessions import Session, negotiate
 from flask_jsonrpc_mcp.stdio import Client, Exchange, claim_standard_streams, serve
@@ -50,15 +50,15 @@ class ObedientServer:
 
     def do_wait(self, exchange: Exchange) -> Any:
         """Say that it runs, and wait until told to end."""
-        exchange.notify("notifications/message", {"data": "waiting"})
+        exchange.send(notification("notifications/message", {"data": "waiting"}))
         exchange.wait()
-        exchange.notify("notifications/message", {"data": "waited"})
+        exchange.send(notification("notifications/message", {"data": "waited"}))
         self.told.set()
         return {"cancelled": exchange.cancellation.requested}
 
     def do_ask(self, exchange: Exchange) -> Any:
         params: Any = exchange.message.params
-        return {"heard": exchange.ask("roots/list", {}, timeout=params.get("timeout"))}
+        return {"heard": exchange.ask({"method": "roots/list", "params": {}}, timeout=params.get("timeout"))}
 
     def do_fail(self, exchange: Exchange) -> Any:
         raise ValueError("a secret")

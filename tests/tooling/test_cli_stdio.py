@@ -18,12 +18,10 @@ from click.testing import CliRunner
 from flask import Flask, g, request
 from flask.cli import ScriptInfo
 
-from flask_jsonrpc_mcp import Caller, McpBlueprint, current_call, mcp_tool
-from flask_jsonrpc_mcp.app_server import AppServer
+from flask_jsonrpc_mcp import McpBlueprint, current_call, mcp_tool
 from flask_jsonrpc_mcp.cli import mcp
-from flask_jsonrpc_mcp.cli.callers import session
+from flask_jsonrpc_mcp.cli.app_server import AppServer
 from flask_jsonrpc_mcp.mcp.protocol import LEGACY
-from flask_jsonrpc_mcp.registry import Registry
 from tests.apps import cli_app
 from tests.bridge.test_clients import converse
 from tests.conftest import PERMISSIONS, asking, make_app, make_auth
@@ -37,15 +35,8 @@ ASKABLE: dict[str, Any] = {"elicitation": {}, "roots": {}}
 
 
 @contextmanager
-def connected(
-    app: Flask, user: str | None = None, as_permissions: str | None = None
-) -> Iterator[Connection[AppServer]]:
-    @contextmanager
-    def open_request() -> Iterator[tuple[Flask, Registry, Caller]]:
-        with app.app_context(), session(None, user, as_permissions, anyone=True) as (registry, caller):
-            yield app, registry, caller
-
-    connection = Connection(AppServer(open_request))
+def connected(app: Flask, **options: str) -> Iterator[Connection[AppServer]]:
+    connection = Connection(AppServer(app, **options))
     try:
         yield connection
     finally:

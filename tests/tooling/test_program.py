@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from flask_jsonrpc_mcp import McpBlueprint, program
-from flask_jsonrpc_mcp.bridge.options import Options
+from flask_jsonrpc_mcp.bridge.site import Site
 from flask_jsonrpc_mcp.version import __version__
 from tests.bridge.drupal_site import DrupalSite
 from tests.conftest import asking, make_app
@@ -183,7 +183,7 @@ class TestRemoteTools:
 
 def test_help_tells_every_setting_and_its_variable() -> None:
     shown = CliRunner().invoke(program.main, ["bridge", "--help"]).output
-    settings = {field.name for field in dataclasses.fields(Options)} | {"log_level"}
+    settings = {field.name for field in dataclasses.fields(Site)} - {"for_person"} | {"log_level"}
     for name in settings:
         assert f"MCP_BRIDGE_{name.upper()}" in "".join(shown.split())
     assert "bridge" in CliRunner().invoke(program.main, ["--help"]).output
@@ -207,10 +207,14 @@ def test_a_mistake_is_explained(arguments: list[str], problem: str) -> None:
     assert problem in result.output
 
 
-def test_a_bridge_without_its_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.startswith("flask_jsonrpc_mcp.bridge")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "httpx", None)
-    result = CliRunner().invoke(program.main, ["bridge", "https://site.example"])
-    assert result.exit_code == 1
-    assert "pip install 'flask-jsonrpc-mcp[bridge]'" in result.output
+def test_a_bridge_without_its_extra_says_what_to_install() -> None:
+    script = "import sys; sys.modules['httpx'] = None; from flask_jsonrpc_mcp.program import main; main()"
+    ran = subprocess.run(
+        [sys.executable, "-c", script, "bridge", "https://site.example"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ran.returncode == 1
+    assert "pip install 'flask-jsonrpc-mcp[bridge]'" in ran.stderr

@@ -1,40 +1,51 @@
-"""The app on stdio: each request runs in a Flask request context of its own."""
+"""``flask mcp stdio``: the app as an MCP server, each request in a Flask request context of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
-from functools import partial
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
+import click
 from flask import Flask
 
-from .ask import Question
-from .auth import Caller
-from .envelope import RpcRequest
-from .errors import RpcError
-from .mailbox import answer_timeout
-from .mcp import elicitation, server, subscriptions
-from .mcp.protocol import LogLevel, RequestContext
-from .mcp.sessions import Session
-from .mcp.subscriptions import Subscription
-from .mcp.versions import question_request
-from .registry import Registry
-from .stdio import Client, Exchange
+from ..ask import Question
+from ..auth import Caller
+from ..envelope import RpcRequest
+from ..errors import RpcError
+from ..mailbox import answer_timeout
+from ..mcp import elicitation, server, subscriptions
+from ..mcp.protocol import LogLevel, RequestContext
+from ..mcp.sessions import Session
+from ..mcp.subscriptions import Subscription
+from ..mcp.versions import question_request
+from ..registry import Registry
+from ..stdio import Client, Exchange
+from .arguments import session
 
 NAME = "stdio"
 """Stands for the blueprint's name in signed states, which are then not valid over HTTP."""
 
-OpenRequest = Callable[[], AbstractContextManager[tuple[Flask, Registry, Caller]]]
-"""Pushes a request context, and returns the app, the registry and the caller."""
-
 
 class AppServer:
-    """Answers the requests of a client on stdio. Implements `stdio.Server`."""
+    """Answers the requests of a client on stdio. Implements `stdio.Server`.
 
-    def __init__(self, open_request: OpenRequest) -> None:
-        self._open_request = open_request
+    :param options: The options of `session`.
+    """
+
+    def __init__(self, app: Flask, **options: str | None) -> None:
+        self._app = app
+        self._options = options
         self._log_level = LogLevel()
+
+    @contextmanager
+    def _open_request(self) -> Iterator[tuple[Flask, Registry, Caller]]:
+        with self._app.app_context():
+            try:
+                with session(**self._options, anyone=True) as (registry, caller):
+                    yield self._app, registry, caller
+            except click.ClickException as error:
+                raise RpcError(error.message) from error
 
     def connect(self, client: Client) -> None:
         """Do nothing: changes are only announced to clients that listen."""
@@ -45,9 +56,7 @@ class AppServer:
 
     def answer(self, exchange: Exchange) -> Any:
         with self._open_request() as opened:
-            context = RequestContext.new(
-                *opened, mount=NAME, cancellation=exchange.cancellation, send=partial(_send, exchange)
-            )
+            context = RequestContext.new(*opened, mount=NAME, cancellation=exchange.cancellation, send=exchange.send)
             if exchange.session is None:
                 result = server.handle(exchange.message, context)
                 return self._listen(result, exchange) if isinstance(result, Subscription) else result
@@ -70,20 +79,15 @@ class AppServer:
             if exchange.wait(subscriptions.POLL_EVERY):
                 subscription.context.cancellation.request()
 
-        return subscription.run(exchange.message.id, partial(_send, exchange), wait, identify)
-
-
-def _send(exchange: Exchange, message: Mapping[str, Any]) -> None:
-    exchange.notify(message["method"], message["params"])
+        return subscription.run(exchange.message.id, exchange.send, wait, identify)
 
 
 def _ask(questions: Mapping[str, Question], exchange: Exchange, version: str) -> dict[str, Any]:
     """Ask the client one question after the other, while its request is open."""
     responses: dict[str, Any] = {}
     for key, question in questions.items():
-        asked = question_request(question, version)
         try:
-            responses[key] = exchange.ask(asked["method"], asked.get("params", {}), answer_timeout())
+            responses[key] = exchange.ask({"params": {}, **question_request(question, version)}, answer_timeout())
         except RpcError as error:
             responses[key] = error
     return responses
