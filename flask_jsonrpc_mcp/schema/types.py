@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import datetime
 import functools
-import itertools
+import operator
+import sys
 import types
 import uuid
 from collections import abc
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from ..errors import MAX_PROBLEMS, InvalidParams, Problem, pointer
-from ..strict_json import is_pydantic, to_plain
-from . import formats, notes
-from .shape import Shape, check_schema
-from .signatures import NO_DEFAULT, ListMembers, Member, find_members, is_typed_dict, qualifier_of
-from .walk import ANNOTATIONS, replace_references, types_of
+from ..strict_json import is_lazy, is_pydantic, to_plain
+from . import formats
+from .shape import Shape, check_schema, describe_limit
+from .signatures import OPTIONAL, REQUIRED, Member, is_typed_dict, members_of, qualifier_of
+from .walk import ANNOTATIONS, Definitions, nullable, object_schema, tuple_schema, types_of
 
 Load = Callable[[Any], Any]
 """Makes the Python value of a JSON value that fits the schema."""
@@ -28,6 +29,25 @@ _ARRAYS = (list, tuple, abc.Sequence, abc.MutableSequence, abc.Collection)
 _SETS = (set, frozenset, abc.Set, abc.MutableSet)
 _OBJECTS = (dict, abc.Mapping, abc.MutableMapping)
 _STREAMS = (abc.Generator, abc.Iterator, abc.Iterable, abc.AsyncGenerator, abc.AsyncIterator, abc.AsyncIterable)
+
+_RANGES = {
+    "ge": "minimum",
+    "gt": "exclusiveMinimum",
+    "le": "maximum",
+    "lt": "exclusiveMaximum",
+    "multiple_of": "multipleOf",
+}
+_NOUNS = {"string": "Length", "array": "Items", "object": "Properties"}
+
+_TESTS: dict[str, Callable[[Any, Any], Any]] = {
+    **{name: getattr(operator, name) for name in ("ge", "gt", "le", "lt")},
+    "multiple_of": lambda value, limit: not value % limit,
+    "min_length": lambda value, limit: len(value) >= limit,
+    "max_length": lambda value, limit: len(value) <= limit,
+}
+
+# Settings of pydantic.Field and StringConstraints that only pydantic itself can follow.
+_PYDANTIC_ONLY = ("strip_whitespace", "to_upper", "to_lower", "max_digits", "decimal_places", "discriminator")
 
 # Keywords in Annotated that jsonschema-rs reads as jsonschema does, for numbers that every float can hold.
 _READ_ALIKE = {
@@ -64,54 +84,7 @@ _SCALARS: dict[Any, Converted] = {
 
 
 # Scalars whose limits are those of the Python value, not of its text.
-_PARSED = frozenset(
-    {datetime.date, datetime.time, datetime.datetime, datetime.timedelta, uuid.UUID, Decimal, bytes, Path}
-)
-
-
-class Definitions:
-    """Collects the classes that contain themselves while one schema is built.
-
-    Any other class is written in place, because many clients misread ``$ref``.
-    """
-
-    def __init__(self) -> None:
-        self.schemas: dict[str, dict[str, Any]] = {}
-        self._open: dict[Hashable, str] = {}
-        self._recursive: dict[Hashable, str] = {}
-
-    def schema_of(self, kind: Hashable, name: str, build: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Return the schema of a class, or a reference to it if the class contains itself."""
-        if kind in self._open:
-            self._recursive[kind] = self._open[kind]
-        if kind not in self._recursive:
-            self._open[kind] = self._free_name(name)
-            schema = build()
-            name = self._open.pop(kind)
-            if kind not in self._recursive:
-                return schema
-            self.schemas[name] = schema
-        return {"$ref": f"#/$defs/{self._recursive[kind]}"}
-
-    def adopt(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
-        """Return a schema that another library made, or a reference to it if a class in it contains itself."""
-        if "$defs" not in schema:
-            return schema
-        for known, definition in self.schemas.items():
-            if definition == replace_references(schema, f"#/$defs/{known}"):
-                return {"$ref": f"#/$defs/{known}"}
-        address = f"#/$defs/{self._free_name(name)}"
-        self.schemas[address.rpartition("/")[2]] = replace_references(schema, address)
-        return {"$ref": address}
-
-    def attach(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """Add the definitions that the schema's references lead to."""
-        return {**schema, "$defs": self.schemas} if self.schemas else schema
-
-    def _free_name(self, name: str) -> str:
-        taken = {*self.schemas, *self._open.values()}
-        others = (f"{name}{number}" for number in itertools.count(2))
-        return next(free for free in itertools.chain([name], others) if free not in taken)
+_PARSED = frozenset(kind for kind, scalar in _SCALARS.items() if scalar.load is not None and kind not in (int, float))
 
 
 class HintConverter:
@@ -142,7 +115,7 @@ class HintConverter:
             except TypeError as error:
                 raise TypeError(f"{member.name!r}: {error}") from error
         properties = {name: member.schema for name, member in converted.items()}
-        required = [member.name for member in members if member.required]
+        required = [member.name for member in members if member.default is REQUIRED]
         return Converted(object_schema(properties, required, closed=closed), _members_loader(converted))
 
     def convert(self, hint: Any) -> Converted:
@@ -171,9 +144,9 @@ class HintConverter:
             return self._mapping(arguments)
         if isinstance(kind, type) and issubclass(kind, Enum):
             return Converted(self._enumeration([to_plain(member) for member in kind]), kind)
-        list_members = find_members(kind)
-        if list_members is not None:
-            return self._record(kind, list_members)
+        members = members_of(kind, output=self.output)
+        if members is not None:
+            return self._record(kind, members)
         raise TypeError(f"{_name_of(hint)} has no form in JSON")
 
     def stream(self, hint: Any, *, joined: bool) -> Converted | None:
@@ -189,9 +162,9 @@ class HintConverter:
     def _member(self, member: Member) -> Converted:
         converted = self.convert(member.hint)
         schema, load = converted
-        if member.default is NO_DEFAULT:
+        if member.default is REQUIRED or member.default is OPTIONAL:
             return converted
-        if notes.is_field(member.default):
+        if _is_pydantic_field(member.default):
             raise TypeError(
                 "its default is a pydantic Field; write Annotated[..., Field(...)], and the default after it"
             )
@@ -219,25 +192,25 @@ class HintConverter:
         del schema["default"]
 
     def _annotated(self, hint: Any, given: Sequence[Any]) -> Converted:
-        flat = list(notes.flatten(given))
+        flat = list(_flatten(given))
         limits: dict[str, Any] = {}
-        if any(map(notes.is_left_to_pydantic, flat)):
+        if any(map(_is_left_to_pydantic, flat)):
             parts = (hint, *given)
             schema, load = self._pydantic(Annotated[parts], "Value")
         else:
             schema, load = self.convert(hint)
             for note in flat:
-                limits.update(notes.limits_of(note))
+                limits.update(_limits_of(note))
         parsed = not _PARSED.isdisjoint(_kinds_of(hint))
-        keywords = notes.rules_of(limits, types_of(schema, {}), parsed=parsed)
+        keywords = _rules_of(limits, types_of(schema, {}), parsed=parsed)
         for note in flat:
-            keywords.update(notes.keywords_of(note))
+            keywords.update(_keywords_of(note))
         rules = {keyword: value for keyword, value in keywords.items() if keyword not in ANNOTATIONS}
         if "pattern" in limits or any(isinstance(note, dict) for note in flat):
             check_schema(keywords)
         self._is_plain &= _READ_ALIKE.issuperset(rules) and all(map(_is_exact, rules.values()))
         if limits and parsed and load is not None:
-            load = notes.check_limits(load, limits)
+            load = _check_limits(load, limits)
         return Converted({**schema, **keywords}, load)
 
     def _enumeration(self, values: list[Any]) -> dict[str, Any]:
@@ -278,7 +251,7 @@ class HintConverter:
         schema = {"type": "array", **({"items": items} if items else {})}
         if load is None:
             return Converted(schema, None if make is list else tuple)
-        return Converted(schema, lambda values: make(_load_each((n, load, value) for n, value in enumerate(values))))
+        return Converted(schema, lambda values: make(_load_each((n, load, v) for n, v in enumerate(values)).values()))
 
     def _set(self, kind: type, hints: Sequence[Any]) -> Converted:
         if hints and getattr(_kind_of(hints[0]), "__hash__", None) is None:
@@ -293,7 +266,7 @@ class HintConverter:
         loads = [item.load or as_it_is for item in items]
         return Converted(
             tuple_schema([item.schema for item in items]),
-            lambda values: tuple(_load_each((n, loads[n], value) for n, value in enumerate(values))),
+            lambda values: tuple(_load_each((n, loads[n], v) for n, v in enumerate(values)).values()),
         )
 
     def _mapping(self, hints: Sequence[Any]) -> Converted:
@@ -304,19 +277,14 @@ class HintConverter:
         schema = {"type": "object", **({"additionalProperties": rules} if rules else {})}
         if load is None:
             return Converted(schema)
+        return Converted(schema, lambda members: _load_each((name, load, item) for name, item in members.items()))
 
-        def load_members(members: dict[str, Any]) -> dict[str, Any]:
-            loaded = _load_each((name, load, value) for name, value in members.items())
-            return dict(zip(members, loaded, strict=True))
-
-        return Converted(schema, load_members)
-
-    def _record(self, kind: Any, list_members: ListMembers) -> Converted:
+    def _record(self, kind: Any, members: Sequence[Member]) -> Converted:
         """Convert a class with members, which may contain itself: its loader is looked up when it is needed."""
 
         def build_schema() -> dict[str, Any]:
             # In a result, a dict or an instance of a subclass may have more members.
-            converted = self.members(list_members(kind, self.output), closed=not self.output)
+            converted = self.members(members, closed=not self.output)
             load = converted.load or dict
             self._loads[kind] = load if is_typed_dict(kind) else lambda value: _make(kind, load(value))
             return converted.schema
@@ -330,24 +298,6 @@ class HintConverter:
         self._is_plain = False
         converted = PydanticType(hint, output=self.output)
         return Converted(self.definitions.adopt(name, converted.schema), converted.load)
-
-
-def tuple_schema(items: list[dict[str, Any]]) -> dict[str, Any]:
-    """Describe an array of exactly these items."""
-    return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
-
-
-def object_schema(properties: dict[str, Any], required: list[str], *, closed: bool) -> dict[str, Any]:
-    """Describe an object with these members; ``closed`` if it may have no others."""
-    rules = {"required": required} if required else {}
-    return {"type": "object", "properties": properties, **rules, **({"additionalProperties": False} if closed else {})}
-
-
-def nullable(schema: dict[str, Any]) -> dict[str, Any]:
-    """Allow null besides what the schema allows; annotations stay outside."""
-    notes = {name: value for name, value in schema.items() if name in ANNOTATIONS}
-    rules = {name: value for name, value in schema.items() if name not in ANNOTATIONS}
-    return {"anyOf": [rules, {"type": "null"}], **notes} if rules else notes
 
 
 def is_object_hint(hint: Any) -> bool:
@@ -375,26 +325,20 @@ def _members_loader(members: Mapping[str, Converted]) -> Load | None:
     loads = [(name, member.load) for name, member in members.items() if member.load is not None]
     if not loads:
         return None
-
-    def load(value: Mapping[str, Any]) -> dict[str, Any]:
-        present = [(name, load_member, value[name]) for name, load_member in loads if name in value]
-        loaded = _load_each(present)
-        return {**value, **{name: item for (name, *_), item in zip(present, loaded, strict=True)}}
-
-    return load
+    return lambda value: {**value, **_load_each([(name, load, value[name]) for name, load in loads if name in value])}
 
 
-def _load_each(parts: Iterable[tuple[object, Load, Any]]) -> list[Any]:
-    """Load the parts of a value, each given with its step of the path.
+def _load_each(parts: Iterable[tuple[Any, Load, Any]]) -> dict[Any, Any]:
+    """Load the parts of a value, each given with its name or number.
 
     :raises InvalidParams: with what is wrong with all of them.
     """
-    loaded: list[Any] = []
+    loaded: dict[Any, Any] = {}
     problems: list[Problem] = []
     cause = None
     for step, load, value in parts:
         try:
-            loaded.append(load(value))
+            loaded[step] = load(value)
         except InvalidParams as error:
             problems += [Problem(pointer("", step) + path, message) for path, message in error.problems]
             cause = error.__cause__
@@ -456,3 +400,96 @@ def _unwrap(hint: Any) -> Any:
 
 def _name_of(hint: Any) -> str:
     return hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
+
+
+def _is_pydantic_field(note: object) -> bool:
+    """Whether this is what ``pydantic.Field()`` returns."""
+    # pydantic imports its parts when they are first used, so it may be there without this one.
+    fields: Any = sys.modules.get("pydantic.fields")
+    return fields is not None and isinstance(note, fields.FieldInfo)
+
+
+def _flatten(notes: Iterable[Any]) -> Iterator[Any]:
+    """Yield all notes, and those inside of a pydantic Field."""
+    for note in notes:
+        yield note
+        if _is_pydantic_field(note):
+            yield from note.metadata
+
+
+def _is_left_to_pydantic(note: Any) -> bool:
+    """Whether only pydantic can do what a note says, such as ``AfterValidator(...)``."""
+    return hasattr(note, "__get_pydantic_core_schema__") or any(getattr(note, name, None) for name in _PYDANTIC_ONLY)
+
+
+def _keywords_of(note: Any) -> dict[str, Any]:
+    """Return the keywords that a note has: a text, a dict, a ``Doc`` or a pydantic Field."""
+    if isinstance(note, str) or is_lazy(note):
+        return {"description": note}
+    if isinstance(note, dict):
+        return dict(to_plain(note))
+    if _is_pydantic_field(note):
+        texts = {name: getattr(note, name) for name in ("title", "description", "examples", "deprecated")}
+        extra = note.json_schema_extra if isinstance(note.json_schema_extra, dict) else {}
+        return dict(to_plain({**{name: text for name, text in texts.items() if text is not None}, **extra}))
+    documentation = getattr(note, "documentation", None)
+    return {"description": documentation} if isinstance(documentation, str) else {}
+
+
+def _limits_of(note: Any) -> dict[str, Any]:
+    """Return the limits that a note of annotated_types or pydantic has, by the names these libraries use."""
+    limits = {name: getattr(note, name, None) for name in (*_TESTS, "pattern")}
+    return {name: limit for name, limit in limits.items() if limit is not None and not callable(limit)}
+
+
+def _rules_of(limits: dict[str, Any], allowed: Collection[str], *, parsed: bool) -> dict[str, Any]:
+    """Write limits as keywords of JSON Schema.
+
+    :param allowed: The types that the schema allows.
+    :param parsed: The Python value has another form in JSON, such as a date, whose length is not that of the text.
+    :raises TypeError: for a limit that none of these types can have.
+    """
+    rules = {}
+    for name, limit in limits.items():
+        found: dict[str, Any] = {}
+        if name == "pattern":
+            found = {"pattern": getattr(limit, "pattern", limit)} if "string" in allowed else {}
+        elif name in _RANGES:
+            if {"integer", "number"} & set(allowed) and not (parsed and name == "multiple_of"):
+                found = {_RANGES[name]: limit if isinstance(limit, int) else float(limit)}
+        elif not parsed:
+            found = {f"{name[:3]}{noun}": limit for kind, noun in _NOUNS.items() if kind in allowed}
+        if not found and not parsed:
+            raise TypeError(f"the limit {name}={limit!r} does not fit the type")
+        rules.update(found)
+    return rules
+
+
+def _check_limits(load: Callable[[Any], Any], limits: dict[str, Any]) -> Callable[[Any], Any]:
+    """Make a loader that checks limits of the Python value, which JSON Schema cannot express."""
+
+    def load_within(value: Any) -> Any:
+        loaded = load(value)
+        problems = [
+            Problem("", _message(name, limit))
+            for name, limit in limits.items()
+            if loaded is not None and name in _TESTS and not _holds(name, loaded, limit)
+        ]
+        if problems:
+            raise InvalidParams(problems)
+        return loaded
+
+    return load_within
+
+
+def _holds(name: str, value: Any, limit: Any) -> bool:
+    try:
+        return bool(_TESTS[name](value, limit))
+    except (TypeError, ArithmeticError):  # such as a time with an offset and one without
+        return False
+
+
+def _message(name: str, limit: Any) -> str:
+    if name in _RANGES:
+        return describe_limit(_RANGES[name], to_plain(limit))
+    return describe_limit(f"{name[:3]}Length", limit).replace("character", "byte")

@@ -35,7 +35,7 @@ CASES: list[tuple[Any, dict[str, Any] | None, Any, Any, str]] = [
     (Annotated[float, at.Le(0.5)], {"type": "number", "maximum": 0.5}, 0.5, 1, "must be at most 0.5"),
     (Annotated[int, at.Interval(ge=1, le=3)], {**INTEGER, "minimum": 1, "maximum": 3}, 3, 4, "must be at most 3"),
     (Annotated[int, at.MultipleOf(5)], {**INTEGER, "multipleOf": 5}, 10, 11, "must be a multiple of 5"),
-    (Annotated[str, at.MinLen(1)], {**TEXT, "minLength": 1}, "a", "", "must have at least 1 characters"),
+    (Annotated[str, at.MinLen(1)], {**TEXT, "minLength": 1}, "a", "", "must have at least 1 character"),
     (
         Annotated[str, at.Len(1, 2)],
         {**TEXT, "minLength": 1, "maxLength": 2},
@@ -48,7 +48,7 @@ CASES: list[tuple[Any, dict[str, Any] | None, Any, Any, str]] = [
         {"type": "array", "items": INTEGER, "maxItems": 1},
         [1],
         [1, 2],
-        "must have at most 1 items",
+        "must have at most 1 item",
     ),
     (
         Annotated[dict, at.MaxLen(0)],
@@ -57,7 +57,7 @@ CASES: list[tuple[Any, dict[str, Any] | None, Any, Any, str]] = [
         {"a": 1},
         "must have at most 0 members",
     ),
-    (Annotated[set[int], at.MinLen(1)], None, [1], [], "must have at least 1 items"),
+    (Annotated[set[int], at.MinLen(1)], None, [1], [], "must have at least 1 item"),
     (
         Annotated[int | None, at.Ge(1)],
         {"anyOf": [INTEGER, {"type": "null"}], "minimum": 1},
