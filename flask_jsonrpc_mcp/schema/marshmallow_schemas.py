@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import decimal
+import math
 import re
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -53,17 +54,11 @@ _ONE_FORM = (fields.String, fields.Integer, fields.Float, fields.Boolean, fields
 
 def as_marshmallow(spec: Any, *, output: bool) -> MarshmallowSchema | None:
     """Take a schema class, an instance or a dict of fields; ``None`` for anything else."""
-    if isinstance(spec, marshmallow.Schema):
-        return MarshmallowSchema(spec, output=output)
+    if isinstance(spec, Mapping) and spec and all(map(_is_field, spec.values())):
+        spec = marshmallow.Schema.from_dict(dict(spec))
     if _is_subclass(spec, marshmallow.Schema):
-        return MarshmallowSchema(spec(), output=output)
-    if (
-        isinstance(spec, Mapping)
-        and spec
-        and all(isinstance(field, fields.Field) or _is_subclass(field, fields.Field) for field in spec.values())
-    ):
-        return MarshmallowSchema(marshmallow.Schema.from_dict(dict(spec))(), output=output)
-    return None
+        spec = spec()
+    return MarshmallowSchema(spec, output=output) if isinstance(spec, marshmallow.Schema) else None
 
 
 class MarshmallowSchema:
@@ -243,9 +238,12 @@ def _rules_of(validator: Any, field: Any, converted: Mapping[str, Any]) -> dict[
 
 
 def _limit(field: fields.Field[Any], value: Any) -> Any:
-    if isinstance(field, fields.Number):
-        return value if isinstance(value, int) else float(value)
-    return _json_form(field, value)
+    if not isinstance(field, fields.Number):
+        return _json_form(field, value)
+    limit = value if isinstance(value, int) else float(value)
+    if limit in (math.inf, -math.inf):  # as float(Decimal("1e400")) is
+        raise _NoJsonForm
+    return limit
 
 
 def _json_forms(field: fields.Field[Any], values: Iterable[Any]) -> list[Any]:
@@ -314,6 +312,10 @@ def _flattened(validators: Iterable[Any]) -> Iterator[Any]:
 
 def _given(rules: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in rules.items() if value is not None}
+
+
+def _is_field(value: object) -> bool:
+    return isinstance(value, fields.Field) or _is_subclass(value, fields.Field)
 
 
 def _is_subclass(value: object, kind: type) -> bool:

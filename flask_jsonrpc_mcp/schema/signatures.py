@@ -1,4 +1,4 @@
-"""Read functions and classes: the parameters, fields and keys they have, and their hints as types rather than text."""
+"""Read functions, classes and their hints: the parameters, fields and keys they have, and what a hint stands for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import inspect
 import types
 import typing
 from collections.abc import Callable
-from typing import Annotated, Any, NamedTuple, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 
 from ..strict_json import is_named_tuple
 
@@ -148,14 +148,8 @@ def _default_of(field: dataclasses.Field[Any]) -> Any:
     return REQUIRED if field.default_factory is dataclasses.MISSING else OPTIONAL
 
 
-def qualifier_of(hint: Any) -> str | None:
-    """Name the TypedDict qualifier around a hint; by name, so that those of typing_extensions count too."""
-    name = str(get_origin(hint)).rpartition(".")[2]
-    return name if name in ("Required", "NotRequired", "ReadOnly") else None
-
-
 def _is_required(hint: Any, *, otherwise: bool) -> bool:
-    qualifier = qualifier_of(hint)
+    qualifier = _qualifier_of(hint)
     if qualifier in ("Required", "NotRequired"):
         return qualifier == "Required"
     is_around = qualifier is not None or get_origin(hint) is Annotated
@@ -170,6 +164,47 @@ def _check_constructor(kind: Any, fields: set[str]) -> None:
             f"{kind.__name__} cannot be made from its fields alone, because of {name!r};"
             " give it an __init__ that takes exactly its fields"
         )
+
+
+def kind_of(hint: Any) -> Any:
+    """Return the class of a hint, without its arguments and notes, or ``Union`` or ``Literal``."""
+    hint = unwrap(hint)
+    return kind_of(get_args(hint)[0]) if get_origin(hint) is Annotated else get_origin(hint) or hint
+
+
+def kinds_of(hint: Any) -> list[Any]:
+    """List the kinds of the alternatives of a hint."""
+    kind = kind_of(hint)
+    if kind not in (Union, types.UnionType):
+        return [kind]
+    inner = unwrap(hint)
+    while get_origin(inner) is Annotated:
+        inner = unwrap(get_args(inner)[0])
+    return [kind for alternative in get_args(inner) for kind in kinds_of(alternative)]
+
+
+def unwrap(hint: Any) -> Any:
+    """Look behind NewType, ``type X = ...`` and the qualifiers of TypedDict members."""
+    while True:
+        if hasattr(hint, "__supertype__"):
+            hint = hint.__supertype__
+        elif type(hint).__name__ == "TypeAliasType":
+            hint = hint.__value__
+        elif _qualifier_of(hint) is not None:
+            [hint] = get_args(hint)
+        else:
+            return hint
+
+
+def name_of(hint: Any) -> str:
+    """Write a hint as its author would."""
+    return hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
+
+
+def _qualifier_of(hint: Any) -> str | None:
+    """Name the TypedDict qualifier around a hint; by name, so that those of typing_extensions count too."""
+    name = str(get_origin(hint)).rpartition(".")[2]
+    return name if name in ("Required", "NotRequired", "ReadOnly") else None
 
 
 def _hints_of_class(kind: type) -> dict[str, Any]:

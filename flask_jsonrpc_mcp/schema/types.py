@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+import math
 import operator
 import sys
 import types
@@ -19,7 +20,7 @@ from ..errors import MAX_PROBLEMS, InvalidParams, Problem, pointer
 from ..strict_json import is_lazy, is_pydantic, to_plain
 from . import formats
 from .shape import Shape, check_schema, describe_limit
-from .signatures import OPTIONAL, REQUIRED, Member, is_typed_dict, members_of, qualifier_of
+from .signatures import OPTIONAL, REQUIRED, Member, is_typed_dict, kind_of, kinds_of, members_of, name_of, unwrap
 from .walk import ANNOTATIONS, Definitions, nullable, object_schema, tuple_schema, types_of
 
 Load = Callable[[Any], Any]
@@ -123,7 +124,7 @@ class HintConverter:
 
         :raises TypeError: if JSON has no form for it.
         """
-        hint = _unwrap(hint)
+        hint = unwrap(hint)
         origin, arguments = get_origin(hint), get_args(hint)
         if origin is None and isinstance(hint, Hashable) and hint in _SCALARS:
             return _SCALARS[hint]
@@ -147,7 +148,7 @@ class HintConverter:
         members = members_of(kind, output=self.output)
         if members is not None:
             return self._record(kind, members)
-        raise TypeError(f"{_name_of(hint)} has no form in JSON")
+        raise TypeError(f"{name_of(hint)} has no form in JSON")
 
     def stream(self, hint: Any, *, joined: bool) -> Converted | None:
         """Convert the return hint of a function whose items arrive one by one to a list of them.
@@ -201,7 +202,7 @@ class HintConverter:
             schema, load = self.convert(hint)
             for note in flat:
                 limits.update(_limits_of(note))
-        parsed = not _PARSED.isdisjoint(_kinds_of(hint))
+        parsed = not _PARSED.isdisjoint(kinds_of(hint))
         keywords = _rules_of(limits, types_of(schema, {}), parsed=parsed)
         for note in flat:
             keywords.update(_keywords_of(note))
@@ -254,8 +255,8 @@ class HintConverter:
         return Converted(schema, lambda values: make(_load_each((n, load, v) for n, v in enumerate(values)).values()))
 
     def _set(self, kind: type, hints: Sequence[Any]) -> Converted:
-        if hints and getattr(_kind_of(hints[0]), "__hash__", None) is None:
-            raise TypeError(f"{_name_of(hints[0])} cannot be in a set, because it has no hash; use a list")
+        if hints and getattr(kind_of(hints[0]), "__hash__", None) is None:
+            raise TypeError(f"{name_of(hints[0])} cannot be in a set, because it has no hash; use a list")
         schema, load = self._array(list, hints)
         make = functools.partial(_make_set, frozenset if kind is frozenset else set)
         self._is_plain = False  # jsonschema-rs compares items in its own way
@@ -272,7 +273,7 @@ class HintConverter:
     def _mapping(self, hints: Sequence[Any]) -> Converted:
         name_hint, value_hint = hints or (str, Any)
         if name_hint not in (str, Any):
-            raise TypeError(f"{_name_of(name_hint)} cannot be a member name in JSON, only str can")
+            raise TypeError(f"{name_of(name_hint)} cannot be a member name in JSON, only str can")
         rules, load = self.convert(value_hint)
         schema = {"type": "object", **({"additionalProperties": rules} if rules else {})}
         if load is None:
@@ -302,13 +303,13 @@ class HintConverter:
 
 def is_object_hint(hint: Any) -> bool:
     """Return whether a hint is of a dict, a mapping or a TypedDict."""
-    kind = _kind_of(hint)
+    kind = kind_of(hint)
     return kind in _OBJECTS or is_typed_dict(kind)
 
 
 def is_class_hint(hint: Any) -> bool:
     """Return whether a hint is of a class, rather than of a single value or a list."""
-    kind = _kind_of(hint)
+    kind = kind_of(hint)
     return isinstance(kind, type) and kind not in (*_SCALARS, *_ARRAYS, *_SETS)
 
 
@@ -367,39 +368,6 @@ def _make_set(kind: Callable[[Any], Any], values: Iterable[Any]) -> Any:
 def _is_exact(value: Any) -> bool:
     """Return whether a float can hold a number, and so a jsonschema-rs of any version compare with it."""
     return not isinstance(value, (int, float)) or abs(value) < 2**53
-
-
-def _kind_of(hint: Any) -> Any:
-    hint = _unwrap(hint)
-    return _kind_of(get_args(hint)[0]) if get_origin(hint) is Annotated else get_origin(hint) or hint
-
-
-def _kinds_of(hint: Any) -> list[Any]:
-    """List the kinds of the alternatives of a hint."""
-    kind = _kind_of(hint)
-    if kind not in (Union, types.UnionType):
-        return [kind]
-    inner = _unwrap(hint)
-    while get_origin(inner) is Annotated:
-        inner = _unwrap(get_args(inner)[0])
-    return [kind for alternative in get_args(inner) for kind in _kinds_of(alternative)]
-
-
-def _unwrap(hint: Any) -> Any:
-    """Look behind NewType, ``type X = ...`` and the qualifiers of TypedDict members."""
-    while True:
-        if hasattr(hint, "__supertype__"):
-            hint = hint.__supertype__
-        elif type(hint).__name__ == "TypeAliasType":
-            hint = hint.__value__
-        elif qualifier_of(hint) is not None:
-            [hint] = get_args(hint)
-        else:
-            return hint
-
-
-def _name_of(hint: Any) -> str:
-    return hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
 
 
 def _is_pydantic_field(note: object) -> bool:
@@ -461,7 +429,8 @@ def _rules_of(limits: dict[str, Any], allowed: Collection[str], *, parsed: bool)
             found = {f"{name[:3]}{noun}": limit for kind, noun in _NOUNS.items() if kind in allowed}
         if not found and not parsed:
             raise TypeError(f"the limit {name}={limit!r} does not fit the type")
-        rules.update(found)
+        # JSON has no form for an infinite limit, such as float(Decimal("1e400")), and no number that breaks it.
+        rules.update({keyword: rule for keyword, rule in found.items() if rule not in (math.inf, -math.inf)})
     return rules
 
 

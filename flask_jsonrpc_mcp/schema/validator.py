@@ -297,14 +297,12 @@ def _type(validator: Any, types: str | Sequence[str], instance: Any, schema: Sch
     return [ValidationError("has a wrong type")]
 
 
-def _pattern(validator: Any, pattern: str, instance: Any, schema: Schema) -> Errors:
-    if not matches(instance, pattern):
-        yield ValidationError("does not match")
+def _text_rule(fits: Callable[[object, str], bool]) -> Check:
+    def check(validator: Any, rule: str, instance: Any, schema: Schema) -> Errors:
+        if not fits(instance, rule):
+            yield ValidationError("does not fit")
 
-
-def _format(validator: Any, name: str, instance: Any, schema: Schema) -> Errors:
-    if not has_format(instance, name):
-        yield ValidationError("has another format")
+    return check
 
 
 def _required(validator: Any, names: Sequence[str], instance: Any, schema: Schema) -> Errors:
@@ -449,8 +447,8 @@ def _collect(name: str, check: Check, validator: Any, rules: Any, instance: Any,
 
 _OURS: dict[str, Check] = {
     "type": _type,
-    "pattern": _pattern,
-    "format": _format,
+    "pattern": _text_rule(matches),
+    "format": _text_rule(has_format),
     "required": _required,
     "properties": _properties,
     "patternProperties": _pattern_properties,

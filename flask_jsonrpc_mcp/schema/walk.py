@@ -165,33 +165,28 @@ def inline_references(schema: Schema) -> dict[str, Any]:
     definitions = schema.get("$defs")
     if not isinstance(definitions, Mapping) or any("$id" in inner for inner in walk(schema)):
         return dict(schema)
+    count = itertools.count()
+
+    def inline(inner: Schema, depth: int = 0) -> dict[str, Any]:
+        if next(count) >= MAX_INLINED or depth > MAX_NESTED:
+            raise _CannotInline
+        name = str(inner.get("$ref")).removeprefix(_DEFINITIONS[0])
+        definition = definitions.get(name) if "$ref" in inner else None
+        # Rules beside a reference apply too; merged into one schema, one of two rules of the same name would be lost.
+        if not isinstance(definition, Mapping) or not set(inner) <= {"$ref", *ANNOTATIONS}:
+            return map_subschemas(inner, lambda part: inline(part, depth + 1))
+        inlined = inline(definition, depth + 1)
+        inlined.pop("$anchor", None)  # an anchor may be defined only once
+        return {**inlined, **{keyword: value for keyword, value in inner.items() if keyword != "$ref"}}
+
     try:
-        return {**_Inliner(definitions).inline({**schema, "$defs": None}), "$defs": definitions}
+        return {**inline({**schema, "$defs": None}), "$defs": definitions}
     except _CannotInline:
         return dict(schema)
 
 
 class _CannotInline(Exception):
     """There are too many schemas, as in a definition that contains itself."""
-
-
-class _Inliner:
-    def __init__(self, definitions: Mapping[str, Any]) -> None:
-        self._definitions = definitions
-        self._left = MAX_INLINED
-
-    def inline(self, schema: Schema, depth: int = 0) -> dict[str, Any]:
-        self._left -= 1
-        if self._left < 0 or depth > MAX_NESTED:
-            raise _CannotInline
-        name = str(schema.get("$ref")).removeprefix(_DEFINITIONS[0])
-        definition = self._definitions.get(name) if "$ref" in schema else None
-        # Rules beside a reference apply too; merged into one schema, one of two rules of the same name would be lost.
-        if not isinstance(definition, Mapping) or not set(schema) <= {"$ref", *ANNOTATIONS}:
-            return map_subschemas(schema, lambda inner: self.inline(inner, depth + 1))
-        inlined = self.inline(definition, depth + 1)
-        inlined.pop("$anchor", None)  # an anchor may be defined only once
-        return {**inlined, **{keyword: value for keyword, value in schema.items() if keyword != "$ref"}}
 
 
 class Definitions:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import subprocess
 import sys
 from decimal import Decimal
@@ -189,3 +190,14 @@ McpBlueprint().tool(add)
 """
     ran = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.parametrize("hint", [Annotated[float, at.Lt(math.inf)], Annotated[Decimal, at.Le(Decimal("1e400"))]])
+def test_a_limit_beyond_all_floats_is_not_in_the_schema(hint: Any) -> None:
+    def func(x):  # type: ignore[no-untyped-def]
+        return str(x)
+
+    func.__annotations__ = {"x": hint}
+    call = Taking(func)
+    assert not {"maximum", "exclusiveMaximum"} & call.schema["properties"]["x"].keys()
+    assert call(x=1.5) == "1.5"
