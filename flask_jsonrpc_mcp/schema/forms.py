@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ..errors import InvalidParams
 from ..strict_json import to_plain
 from .formats import DECIMAL
-from .shape import Run, Shape, check_schema, read_classes
+from .shape import Shape, check_schema, read_classes
 from .signatures import Member
 from .types import HintConverter, Load, as_it_is
 from .walk import ERROR_TEXTS, object_schema
@@ -45,12 +44,11 @@ class Form(NamedTuple):
         """
         properties = self.shown["properties"]
         asked = {name: value for name, value in content.items() if name in properties and value is not None}
-        run = Run()
-        problems = self.shape.problems(asked, run)
-        if problems:
-            raise InvalidParams(problems)
-        with run:
-            return self.load({name: asked.get(name) for name in properties if name in asked or name in self.blank})
+        return self.shape.load(asked, self._load)
+
+    def _load(self, asked: Mapping[str, Any]) -> Any:
+        names = [name for name in self.shown["properties"] if name in asked or name in self.blank]
+        return self.load({name: asked.get(name) for name in names})
 
 
 def compile_form(spec: Any) -> Form:

@@ -15,7 +15,7 @@ from .. import strict_json
 from ..content import is_content_hint
 from ..errors import InvalidParams, ParseError, Problem, pointer
 from ..strict_json import to_plain
-from .shape import Run, SchemaSpec, Shape, check_schema, read_classes
+from .shape import SchemaSpec, Shape, check_schema, read_classes
 from .signatures import Function, parameters_as_members
 from .types import HintConverter, is_class_hint, is_object_hint
 from .walk import Schema, resolve, types_of, walk
@@ -91,14 +91,9 @@ class Params:
         :raises InvalidParams: listing everything that is wrong with them.
         """
         named = arguments if isinstance(arguments, Mapping) else self._by_name(arguments)
-        run = Run()
-        problems = self.shape.problems(named, run)
-        for name in self.reserved & named.keys():
-            problems.append(Problem(pointer("", name), "is not expected here"))
-        if problems:
-            raise InvalidParams(problems)
-        with run:
-            loaded = self.load(named)
+        collisions = self.reserved & named.keys()
+        others = [Problem(pointer("", name), "is not expected here") for name in collisions] if collisions else []
+        loaded = self.shape.load(named, self.load, others)
         if self.whole:
             return (loaded,), {}
         if not isinstance(loaded, Mapping):

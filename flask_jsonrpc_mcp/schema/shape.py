@@ -10,13 +10,13 @@ from __future__ import annotations
 import itertools
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..errors import MAX_PROBLEMS, MAX_QUOTED, Problem, one_line, pointer
+from ..errors import MAX_PROBLEMS, MAX_QUOTED, InvalidParams, Problem, one_line, pointer
 from ..strict_json import to_plain
 from .walk import ERROR_TEXTS, Schema, type_name
 
@@ -61,6 +61,7 @@ class ResultError(Exception):
     """A method returned something else than it declared. The reason goes to the log, not to the caller."""
 
 
+@dataclass
 class Run:
     """What is known while one value is validated, and then loaded.
 
@@ -69,13 +70,10 @@ class Run:
     :param collecting: Validate nothing, but collect the members, or items, that a schema has rules for.
     """
 
-    def __init__(
-        self, fits: dict[int, dict[int, bool]] | None = None, *, deciding: bool = False, collecting: bool = False
-    ) -> None:
-        self.fits = {} if fits is None else fits
-        self.deciding = deciding
-        self.collecting = collecting
-        self.collected: set[Any] = set()
+    fits: dict[int, dict[int, bool]] = field(default_factory=dict)
+    deciding: bool = False
+    collecting: bool = False
+    collected: set[Any] = field(default_factory=set)
 
     def __enter__(self) -> Run:
         self._token = RUN.set(self)
@@ -120,27 +118,42 @@ class Shape:
 
         return compile_fast_accept(self.schema)
 
-    def problems(self, value: Any, run: Run | None = None) -> list[Problem]:
-        """List what is wrong with a value, in the order in which the schema is written, up to a limit.
+    def problems(self, value: Any) -> list[Problem]:
+        """List what is wrong with a value, in the order in which the schema is written, up to a limit."""
+        if self._is_accepted(value):
+            return []
+        with Run():
+            return self._find_problems(value)
 
-        :param run: What is found out about the value goes here, for the function that loads it.
+    def load(self, value: Any, load: Callable[[Any], Any], others: Sequence[Problem] = ()) -> Any:
+        """Validate a value, and load it with a function that may ask which parts of it fit a shape.
+
+        :param others: What is wrong with it besides.
+        :raises InvalidParams: listing everything that is wrong with it.
         """
+        with Run():
+            problems = [] if self._is_accepted(value) else self._find_problems(value)
+            if problems or others:
+                raise InvalidParams([*problems, *others])
+            return load(value)
+
+    def _is_accepted(self, value: Any) -> bool:
         try:
-            if self._accepts is not None and self._accepts(value):
-                return []
+            return self._accepts is not None and self._accepts(value)
         except (ValueError, OverflowError, RecursionError):
-            pass  # jsonschema-rs cannot read it, such as half a surrogate pair
-        with run or Run():
-            try:
-                problems = itertools.chain.from_iterable(map(_problems_of, self._validator.iter_errors(value)))
-                return list(itertools.islice(problems, MAX_PROBLEMS))
-            except (RecursionError, OverflowError):
-                # A rule such as multipleOf: 0.1 cannot be computed for every number that JSON can have.
-                return [Problem("", "could not be checked against the schema")]
+            return False  # jsonschema-rs cannot read it, such as half a surrogate pair
+
+    def _find_problems(self, value: Any) -> list[Problem]:
+        try:
+            problems = itertools.chain.from_iterable(map(_problems_of, self._validator.iter_errors(value)))
+            return list(itertools.islice(problems, MAX_PROBLEMS))
+        except (RecursionError, OverflowError):
+            # A rule such as multipleOf: 0.1 cannot be computed for every number that JSON can have.
+            return [Problem("", "could not be checked against the schema")]
 
     def fits(self, value: Any) -> bool:
-        """Return whether nothing is wrong with a part of the value of a run."""
-        if self._accepts is not None and self._accepts(value):
+        """Return whether nothing is wrong with a part of the value that is being loaded."""
+        if self._is_accepted(value):
             return True
         with Run(RUN.get().fits, deciding=True):
             return self._validator.is_valid(value)

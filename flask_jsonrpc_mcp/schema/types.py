@@ -31,21 +31,17 @@ _SETS = (set, frozenset, abc.Set, abc.MutableSet)
 _OBJECTS = (dict, abc.Mapping, abc.MutableMapping)
 _STREAMS = (abc.Generator, abc.Iterator, abc.Iterable, abc.AsyncGenerator, abc.AsyncIterator, abc.AsyncIterable)
 
-_RANGES = {
-    "ge": "minimum",
-    "gt": "exclusiveMinimum",
-    "le": "maximum",
-    "lt": "exclusiveMaximum",
-    "multiple_of": "multipleOf",
+# The limits of annotated_types and pydantic: the keyword, and the test of a Python value.
+_LIMITS: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
+    "ge": ("minimum", operator.ge),
+    "gt": ("exclusiveMinimum", operator.gt),
+    "le": ("maximum", operator.le),
+    "lt": ("exclusiveMaximum", operator.lt),
+    "multiple_of": ("multipleOf", lambda value, limit: not value % limit),
+    "min_length": ("minLength", lambda value, limit: len(value) >= limit),
+    "max_length": ("maxLength", lambda value, limit: len(value) <= limit),
 }
 _NOUNS = {"string": "Length", "array": "Items", "object": "Properties"}
-
-_TESTS: dict[str, Callable[[Any, Any], Any]] = {
-    **{name: getattr(operator, name) for name in ("ge", "gt", "le", "lt")},
-    "multiple_of": lambda value, limit: not value % limit,
-    "min_length": lambda value, limit: len(value) >= limit,
-    "max_length": lambda value, limit: len(value) <= limit,
-}
 
 # Settings of pydantic.Field and StringConstraints that only pydantic itself can follow.
 _PYDANTIC_ONLY = ("strip_whitespace", "to_upper", "to_lower", "max_digits", "decimal_places", "discriminator")
@@ -406,7 +402,7 @@ def _keywords_of(note: Any) -> dict[str, Any]:
 
 def _limits_of(note: Any) -> dict[str, Any]:
     """Return the limits that a note of annotated_types or pydantic has, by the names these libraries use."""
-    limits = {name: getattr(note, name, None) for name in (*_TESTS, "pattern")}
+    limits = {name: getattr(note, name, None) for name in (*_LIMITS, "pattern")}
     return {name: limit for name, limit in limits.items() if limit is not None and not callable(limit)}
 
 
@@ -419,14 +415,15 @@ def _rules_of(limits: dict[str, Any], allowed: Collection[str], *, parsed: bool)
     """
     rules = {}
     for name, limit in limits.items():
+        keyword, _ = _LIMITS.get(name, (name, None))
         found: dict[str, Any] = {}
-        if name == "pattern":
+        if keyword == "pattern":
             found = {"pattern": getattr(limit, "pattern", limit)} if "string" in allowed else {}
-        elif name in _RANGES:
-            if {"integer", "number"} & set(allowed) and not (parsed and name == "multiple_of"):
-                found = {_RANGES[name]: limit if isinstance(limit, int) else float(limit)}
+        elif not keyword.endswith("Length"):
+            if {"integer", "number"} & set(allowed) and not (parsed and keyword == "multipleOf"):
+                found = {keyword: limit if isinstance(limit, int) else float(limit)}
         elif not parsed:
-            found = {f"{name[:3]}{noun}": limit for kind, noun in _NOUNS.items() if kind in allowed}
+            found = {keyword.replace("Length", noun): limit for kind, noun in _NOUNS.items() if kind in allowed}
         if not found and not parsed:
             raise TypeError(f"the limit {name}={limit!r} does not fit the type")
         # JSON has no form for an infinite limit, such as float(Decimal("1e400")), and no number that breaks it.
@@ -439,13 +436,10 @@ def _check_limits(load: Callable[[Any], Any], limits: dict[str, Any]) -> Callabl
 
     def load_within(value: Any) -> Any:
         loaded = load(value)
-        problems = [
-            Problem("", _message(name, limit))
-            for name, limit in limits.items()
-            if loaded is not None and name in _TESTS and not _holds(name, loaded, limit)
-        ]
-        if problems:
-            raise InvalidParams(problems)
+        broken = [name for name, limit in limits.items() if name in _LIMITS and not _holds(name, loaded, limit)]
+        if broken and loaded is not None:
+            messages = [describe_limit(_LIMITS[name][0], to_plain(limits[name])) for name in broken]
+            raise InvalidParams([Problem("", message.replace("character", "byte")) for message in messages])
         return loaded
 
     return load_within
@@ -453,12 +447,6 @@ def _check_limits(load: Callable[[Any], Any], limits: dict[str, Any]) -> Callabl
 
 def _holds(name: str, value: Any, limit: Any) -> bool:
     try:
-        return bool(_TESTS[name](value, limit))
+        return bool(_LIMITS[name][1](value, limit))
     except (TypeError, ArithmeticError):  # such as a time with an offset and one without
         return False
-
-
-def _message(name: str, limit: Any) -> str:
-    if name in _RANGES:
-        return describe_limit(_RANGES[name], to_plain(limit))
-    return describe_limit(f"{name[:3]}Length", limit).replace("character", "byte")
