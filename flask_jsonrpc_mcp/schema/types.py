@@ -79,9 +79,8 @@ _SCALARS: dict[Any, Converted] = {
     **{kind: Converted({"type": "string"}, kind) for kind in (Path, PurePath, PurePosixPath)},
 }
 
-
 # Scalars whose limits are those of the Python value, not of its text.
-_PARSED = frozenset(kind for kind, scalar in _SCALARS.items() if scalar.load is not None and kind not in (int, float))
+_PARSED = {kind for kind, (schema, load) in _SCALARS.items() if load is not None and schema.keys() != {"type"}}
 
 
 class HintConverter:

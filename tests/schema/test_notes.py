@@ -7,6 +7,7 @@ import math
 import subprocess
 import sys
 from decimal import Decimal
+from pathlib import Path
 from typing import Annotated, Any
 
 import annotated_types as at
@@ -37,6 +38,7 @@ CASES: list[tuple[Any, dict[str, Any] | None, Any, Any, str]] = [
     (Annotated[int, at.Interval(ge=1, le=3)], {**INTEGER, "minimum": 1, "maximum": 3}, 3, 4, "must be at most 3"),
     (Annotated[int, at.MultipleOf(5)], {**INTEGER, "multipleOf": 5}, 10, 11, "must be a multiple of 5"),
     (Annotated[str, at.MinLen(1)], {**TEXT, "minLength": 1}, "a", "", "must have at least 1 character"),
+    (Annotated[Path, at.MinLen(2)], {**TEXT, "minLength": 2}, "ab", "a", "must have at least 2 characters"),
     (
         Annotated[str, at.Len(1, 2)],
         {**TEXT, "minLength": 1, "maxLength": 2},
