@@ -151,6 +151,7 @@ class Sampled:
     stop_reason: str | None = None
 
 
+@dataclass(eq=False, repr=False)
 class Sample(Question):
     """Ask the client's model.
 
@@ -162,17 +163,10 @@ class Sample(Question):
     feature = "sampling"
     method = "sampling/createMessage"
 
-    def __init__(
-        self,
-        messages: str | PromptMessage | Sequence[str | PromptMessage],
-        max_tokens: int = 1000,
-        system_prompt: str | None = None,
-        options: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.messages = messages
-        self.max_tokens = max_tokens
-        self.system_prompt = system_prompt
-        self.options = {} if options is None else options
+    messages: str | PromptMessage | Sequence[str | PromptMessage]
+    max_tokens: int = 1000
+    system_prompt: str | None = None
+    options: Mapping[str, Any] | None = None
 
     @property
     def params(self) -> dict[str, Any]:
@@ -182,7 +176,7 @@ class Sample(Question):
                 raise TypeError(f"sampling takes text, image and audio content, not {message['content']['type']}")
         if self.system_prompt is not None:
             params["systemPrompt"] = self.system_prompt
-        return {**params, **to_plain(self.options), "maxTokens": self.max_tokens}
+        return {**params, **to_plain(self.options or {}), "maxTokens": self.max_tokens}
 
     def read(self, response: Any) -> Sampled:
         if not isinstance(response, Mapping) or not isinstance(response.get("model"), str):

@@ -11,14 +11,13 @@ import dataclasses
 import datetime
 import json
 import math
-import re
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from enum import Enum
 from pathlib import PurePath
-from typing import Any, NoReturn
+from typing import Any
 
 from .errors import ParseError
 
@@ -36,9 +35,6 @@ MAX_DECIMAL_DIGITS = 400
 
 # JSON's whitespace; str.strip() would strip more.
 _SPACE = " \t\n\r"
-# Also an unterminated string: a pattern that needs the closing quote would be tried again at every later quote.
-_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
-_BRACKETS = re.compile(r"[\[\]{}]")
 
 # orjson must raise on everything but plain values, so that Python's encoder decides about the rest.
 _ORJSON_OPTIONS = (
@@ -55,11 +51,11 @@ def read(text: bytes | str, *, max_depth: int = MAX_DEPTH) -> Any:
     """
     try:
         text = text.decode("utf-8") if isinstance(text, bytes) else text
-        if text.count("[") + text.count("{") > max_depth and _depth(text) > max_depth:
-            raise ParseError()
         text = text.strip(_SPACE)
         value, end = _DECODER.raw_decode(text)
         if end != len(text):
+            raise ParseError()
+        if text.count("[") + text.count("{") > max_depth and _depth(value) > max_depth:
             raise ParseError()
         if "\\u" in text:
             # A lone surrogate would fail later: in logs, in databases and in the response.
@@ -157,24 +153,9 @@ def _scalar_or_record(value: Any, depth: int) -> Any:
         from pydantic_core import to_jsonable_python
 
         return to_plain(to_jsonable_python(value, by_alias=True), depth - 1)
-    if isinstance(value, str):
-        return to_plain(str.__str__(value), depth)
-    if isinstance(value, int):
-        return to_plain(int(value), depth)
-    if isinstance(value, float):
-        return to_plain(float(value), depth)
-    if isinstance(value, (datetime.date, datetime.time)):
-        return value.isoformat()
-    if isinstance(value, uuid.UUID):
-        return str(value)
-    if isinstance(value, Decimal):
-        return _decimal(value)
-    if isinstance(value, datetime.timedelta):
-        return _duration(value)
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode("ascii")
-    if isinstance(value, PurePath):
-        return to_plain(str(value))
+    for kinds, convert in _CONVERSIONS:
+        if isinstance(value, kinds):
+            return to_plain(convert(value), depth - 1)
     if isinstance(value, (set, frozenset)):
         return _in_order([to_plain(item, depth - 1) for item in value])
     members = None if isinstance(value, type) else _members_of(value)
@@ -233,12 +214,10 @@ def _decimal(value: Decimal) -> str:
     return format(value, "f")  # str() would write 1E-8
 
 
-def _depth(text: str) -> int:
-    deepest = depth = 0
-    for bracket in _BRACKETS.findall(_STRING.sub("", text)):
-        depth += 1 if bracket in "[{" else -1
-        deepest = max(deepest, depth)
-    return deepest
+def _depth(value: Any) -> int:
+    if not isinstance(value, (dict, list)):
+        return 0
+    return 1 + max(map(_depth, value.values() if isinstance(value, dict) else value), default=0)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -250,16 +229,23 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _finite(text: str) -> float:
     number = float(text)
-    if math.isinf(number):
+    if not math.isfinite(number):
         raise ValueError("number out of range")
     return number
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_float=_finite, parse_constant=_refuse_constant)
+# What is simpler than these values; subclasses of str, int and float too.
+_CONVERSIONS: list[tuple[type | tuple[type, ...], Callable[[Any], Any]]] = [
+    (str, str.__str__),
+    (int, int),
+    (float, float),
+    ((datetime.date, datetime.time), lambda value: value.isoformat()),
+    ((uuid.UUID, PurePath), str),
+    (Decimal, _decimal),
+    (datetime.timedelta, _duration),
+    (bytes, lambda value: base64.b64encode(value).decode("ascii")),
+]
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_float=_finite, parse_constant=_finite)
 
 
 def _shown(value: Any) -> str:

@@ -64,12 +64,8 @@ def parse_uuid(text: str) -> uuid.UUID:
     return uuid.UUID(_match(_UUID, text)[0])
 
 
-def match_duration(text: str) -> re.Match[str]:
-    return _match(_DURATION, text)
-
-
 def parse_duration(text: str) -> datetime.timedelta:
-    sign, years, months, weeks, days, hours, minutes, seconds, fraction = match_duration(text).groups(default="0")
+    sign, years, months, weeks, days, hours, minutes, seconds, fraction = _match(_DURATION, text).groups(default="0")
     if int(years) or int(months):
         raise InvalidParams([Problem("", "must not have years or months, which are not always as long")])
     try:
@@ -91,10 +87,6 @@ def parse_base64(text: str) -> bytes:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
         raise InvalidParams([Problem("", "must be base64")]) from error
-
-
-def parse_uri(text: str) -> str:
-    return _match(_URI, text)[0]
 
 
 def parse_decimal(value: str | int | float) -> Decimal:
@@ -128,10 +120,10 @@ PARSERS: dict[str, Callable[[str], object]] = {
     "date": parse_date,
     "time": parse_time,
     "date-time": parse_datetime,
-    "duration": match_duration,
+    "duration": functools.partial(_match, _DURATION),
     "uuid": parse_uuid,
     "email": parse_email,
-    "uri": parse_uri,
+    "uri": functools.partial(_match, _URI),
     "ipv4": ipaddress.IPv4Address,
     "ipv6": ipaddress.IPv6Address,
 }

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ..errors import InvalidParams
 from ..strict_json import to_plain
 from .formats import DECIMAL
-from .shape import Shape, as_marshmallow, check_schema
+from .shape import Shape, check_schema, read_classes
 from .signatures import Member
-from .types import HintConverter, Load, as_it_is, object_schema
-from .walk import ERROR_TEXTS
+from .types import HintConverter, Load, as_it_is
+from .walk import ERROR_TEXTS, object_schema
 
 FORMATS = ("email", "uri", "date", "date-time")
 """The formats that MCP allows in a form; others are enforced, but not shown."""
@@ -45,11 +44,11 @@ class Form(NamedTuple):
         """
         properties = self.shown["properties"]
         asked = {name: value for name, value in content.items() if name in properties and value is not None}
-        problems = self.shape.problems(asked)
-        if problems:
-            raise InvalidParams(problems)
-        filled = {name: asked.get(name) for name in properties if name in asked or name in self.blank}
-        return self.load(filled)
+        return self.shape.load(asked, self._load)
+
+    def _load(self, asked: Mapping[str, Any]) -> Any:
+        names = [name for name in self.shown["properties"] if name in asked or name in self.blank]
+        return self.load({name: asked.get(name) for name in names})
 
 
 def compile_form(spec: Any) -> Form:
@@ -58,9 +57,9 @@ def compile_form(spec: Any) -> Form:
     :param spec: A dict of type hints by name, a dataclass, a TypedDict, a marshmallow schema or a JSON Schema dict.
     :raises TypeError, ValueError: if it asks for more than a form can have.
     """
-    declared = as_marshmallow(spec)
+    declared = read_classes(spec)
     if declared is not None:
-        return _form(declared.to_json_schema(), declared.load)
+        return _form(declared.schema, declared.load)
     if isinstance(spec, Mapping) and (spec.get("type") == "object" or isinstance(spec.get("properties"), Mapping)):
         plain = to_plain(spec)
         check_schema(plain)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import decimal
+import math
 import re
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -19,8 +20,7 @@ from marshmallow import fields, validate
 from ..errors import InvalidParams, Problem, problems_of_messages
 from ..strict_json import is_lazy, to_plain
 from .formats import DECIMAL
-from .types import Definitions, nullable, object_schema, tuple_schema
-from .walk import ERROR_TEXTS
+from .walk import ERROR_TEXTS, Definitions, nullable, object_schema, tuple_schema
 
 Partial = bool | Collection[str] | None
 """Which members may be missing though they are required: all, these, or as the schema itself says."""
@@ -52,37 +52,31 @@ _TYPES: dict[type, dict[str, Any]] = {
 _ONE_FORM = (fields.String, fields.Integer, fields.Float, fields.Boolean, fields.Enum, fields.TimeDelta, fields.Raw)
 
 
-def as_marshmallow(spec: Any) -> MarshmallowSchema | None:
+def as_marshmallow(spec: Any, *, output: bool) -> MarshmallowSchema | None:
     """Take a schema class, an instance or a dict of fields; ``None`` for anything else."""
-    if isinstance(spec, marshmallow.Schema):
-        return MarshmallowSchema(spec)
+    if isinstance(spec, Mapping) and spec and all(map(_is_field, spec.values())):
+        spec = marshmallow.Schema.from_dict(dict(spec))
     if _is_subclass(spec, marshmallow.Schema):
-        return MarshmallowSchema(spec())
-    if (
-        isinstance(spec, Mapping)
-        and spec
-        and all(isinstance(field, fields.Field) or _is_subclass(field, fields.Field) for field in spec.values())
-    ):
-        return MarshmallowSchema(marshmallow.Schema.from_dict(dict(spec))())
-    return None
+        spec = spec()
+    return MarshmallowSchema(spec, output=output) if isinstance(spec, marshmallow.Schema) else None
 
 
 class MarshmallowSchema:
-    """A marshmallow schema, as the modules see it that do not know marshmallow."""
+    """A marshmallow schema, with the same members as `PydanticType`.
 
-    def __init__(self, schema: marshmallow.Schema) -> None:
+    :param output: Describe dumped results, rather than arguments to load.
+    """
+
+    def __init__(self, schema: marshmallow.Schema, *, output: bool) -> None:
         self._schema = schema
-        self.many = schema.many
         self.passes_unknown = schema.unknown == marshmallow.INCLUDE
-
-    def to_json_schema(self, *, output: bool = False) -> dict[str, Any]:
-        """Convert it: for dumped results if ``output`` is set, else for arguments to load."""
         converter = _Converter(output=output)
-        converted = converter.schema(self._schema, self._schema.unknown, self._schema.partial)
-        return converter.definitions.attach(_array_of(converted) if self.many else converted)
+        converted = converter.schema(schema, schema.unknown, schema.partial)
+        self.schema = converter.definitions.attach(_array_of(converted) if schema.many else converted)
 
-    def loaded_names(self) -> dict[str, bool]:
-        """List the names of members after loading, and whether each is always there."""
+    @property
+    def names(self) -> dict[str, bool]:
+        """The names of members after loading, and whether each is always there."""
         return {
             field.attribute or name: not _may_be_missing(self._schema.partial, name)
             and (field.required or field.load_default is not marshmallow.missing)
@@ -106,6 +100,8 @@ class MarshmallowSchema:
             if "offset-naive and offset-aware" not in str(error):
                 raise
             raise InvalidParams([Problem("", "has a time whose offset is missing, or not expected")]) from error
+
+    load_members = load
 
     def dump(self, result: Any) -> Any:
         """Dump a result as plain JSON."""
@@ -242,9 +238,12 @@ def _rules_of(validator: Any, field: Any, converted: Mapping[str, Any]) -> dict[
 
 
 def _limit(field: fields.Field[Any], value: Any) -> Any:
-    if isinstance(field, fields.Number):
-        return value if isinstance(value, int) else float(value)
-    return _json_form(field, value)
+    if not isinstance(field, fields.Number):
+        return _json_form(field, value)
+    limit = value if isinstance(value, int) else float(value)
+    if limit in (math.inf, -math.inf):  # as float(Decimal("1e400")) is
+        raise _NoJsonForm
+    return limit
 
 
 def _json_forms(field: fields.Field[Any], values: Iterable[Any]) -> list[Any]:
@@ -313,6 +312,10 @@ def _flattened(validators: Iterable[Any]) -> Iterator[Any]:
 
 def _given(rules: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in rules.items() if value is not None}
+
+
+def _is_field(value: object) -> bool:
+    return isinstance(value, fields.Field) or _is_subclass(value, fields.Field)
 
 
 def _is_subclass(value: object, kind: type) -> bool:

@@ -15,7 +15,7 @@ from .. import strict_json
 from ..content import is_content_hint
 from ..errors import InvalidParams, ParseError, Problem, pointer
 from ..strict_json import to_plain
-from .shape import Run, SchemaSpec, Shape, as_marshmallow, as_pydantic, check_schema
+from .shape import SchemaSpec, Shape, check_schema, read_classes
 from .signatures import Function, parameters_as_members
 from .types import HintConverter, is_class_hint, is_object_hint
 from .walk import Schema, resolve, types_of, walk
@@ -91,14 +91,9 @@ class Params:
         :raises InvalidParams: listing everything that is wrong with them.
         """
         named = arguments if isinstance(arguments, Mapping) else self._by_name(arguments)
-        run = Run()
-        problems = self.shape.problems(named, run)
-        for name in self.reserved & named.keys():
-            problems.append(Problem(pointer("", name), "is not expected here"))
-        if problems:
-            raise InvalidParams(problems)
-        with run:
-            loaded = self.load(named)
+        collisions = self.reserved & named.keys()
+        others = [Problem(pointer("", name), "is not expected here") for name in collisions] if collisions else []
+        loaded = self.shape.load(named, self.load, others)
         if self.whole:
             return (loaded,), {}
         if not isinstance(loaded, Mapping):
@@ -122,12 +117,9 @@ def compile_params(function: Function, spec: SchemaSpec | None) -> Params:
     """
     if spec is None:
         return _params_of_hints(function)
-    declared = as_marshmallow(spec)
+    declared = read_classes(spec)
     if declared is not None:
-        return _params_of_marshmallow(function, declared)
-    model = as_pydantic(spec)
-    if model is not None:
-        return _params_of_pydantic(function, model)
+        return _params_of_classes(function, declared)
     if not isinstance(spec, Mapping):
         raise TypeError(f"params must be {_SPECS}")
     return _params_of_json_schema(function, spec)
@@ -172,27 +164,18 @@ def _params_of_hints(function: Function) -> Params:
         raise TypeError(f"parameter {error}; change the hint, or describe the arguments with params=") from error
 
 
-def _params_of_marshmallow(function: Function, declared: MarshmallowSchema) -> Params:
-    if declared.many:
-        raise TypeError("params is a schema with many=True, but the arguments of a call are one object")
-    shape = Shape(declared.to_json_schema())
-    names = declared.loaded_names()
-    if _takes_whole(function, names, of_a_class=True):
-        return Params(shape, declared.load, whole=True)
-    _check_fit(function, names, passes_unknown=declared.passes_unknown)
-    return Params(shape, declared.load, reserved=_reserved_names(function))
-
-
-def _params_of_pydantic(function: Function, model: PydanticType) -> Params:
-    schema = model.schema
-    if "$ref" in schema:  # a model that contains itself
+def _params_of_classes(function: Function, declared: MarshmallowSchema | PydanticType) -> Params:
+    schema = declared.schema
+    if "$ref" in schema:  # a class that contains itself
         schema = {**resolve(schema, schema["$ref"]), "$defs": schema["$defs"]}
     if "properties" not in schema:
-        raise TypeError("params is a model without fields, but the arguments of a call are an object")
-    if _takes_whole(function, model.fields, of_a_class=True):
-        return Params(Shape(schema), model.load, whole=True)
-    _check_fit(function, dict.fromkeys(model.fields, True), passes_unknown=model.passes_unknown)
-    return Params(Shape(schema), model.load_members, reserved=_reserved_names(function))
+        raise TypeError(
+            "params is a schema with many=True, or a model without fields, but the arguments of a call are an object"
+        )
+    if _takes_whole(function, declared.names, of_a_class=True):
+        return Params(Shape(schema), declared.load, whole=True)
+    _check_fit(function, declared.names, passes_unknown=declared.passes_unknown)
+    return Params(Shape(schema), declared.load_members, reserved=_reserved_names(function))
 
 
 def _params_of_json_schema(function: Function, spec: Mapping[str, Any]) -> Params:
@@ -318,12 +301,9 @@ def _reserved_names(function: Function) -> frozenset[str]:
 
 
 def _output_of_spec(spec: SchemaSpec) -> Shape:
-    declared = as_marshmallow(spec)
+    declared = read_classes(spec, output=True)
     if declared is not None:
-        return Shape(declared.to_json_schema(output=True), declared.dump)
-    model = as_pydantic(spec, output=True)
-    if model is not None:
-        return Shape(model.schema, model.dump)
+        return Shape(declared.schema, declared.dump)
     if not isinstance(spec, Mapping):
         raise TypeError(f"output must be {_SPECS}")
     schema = to_plain(spec)

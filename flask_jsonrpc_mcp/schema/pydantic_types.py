@@ -17,7 +17,7 @@ from .walk import has_references, inline_references
 
 
 class PydanticType:
-    """A hint that pydantic reads, as the modules see it that do not know pydantic.
+    """A hint that pydantic reads, with the same members as `MarshmallowSchema`.
 
     :raises TypeError: if pydantic cannot make a JSON Schema of it.
     """
@@ -37,9 +37,9 @@ class PydanticType:
         self.schema = schema if has_references(in_place) else in_place
 
     @property
-    def fields(self) -> list[str]:
+    def names(self) -> dict[str, bool]:
         """The names of a model's fields after loading. All are always there, given or by default."""
-        return list(self._hint.model_fields)
+        return dict.fromkeys(self._hint.model_fields, True)
 
     @property
     def passes_unknown(self) -> bool:

@@ -1,4 +1,4 @@
-"""`Shape`: a JSON Schema that is published to clients and enforced on values.
+"""`Shape`: a JSON Schema that is published to clients and enforced on values, and what is wrong with them in words.
 
 jsonschema, marshmallow and pydantic take longer to import than everything else an app with tools needs. So this package
 imports `validator`, `marshmallow_schemas` and `pydantic_types` inside functions, for the first value or declaration
@@ -7,55 +7,73 @@ that needs them.
 
 from __future__ import annotations
 
+import itertools
+import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..errors import Problem
+from ..errors import MAX_PROBLEMS, MAX_QUOTED, InvalidParams, Problem, one_line, pointer
 from ..strict_json import to_plain
+from .walk import ERROR_TEXTS, Schema, type_name
 
 if TYPE_CHECKING:
     import marshmallow
     import pydantic
+    from jsonschema import ValidationError
     from jsonschema.protocols import Validator
 
     from .marshmallow_schemas import MarshmallowSchema
     from .pydantic_types import PydanticType
-    from .walk import Schema
 
 
 SchemaSpec: TypeAlias = "marshmallow.Schema | type[marshmallow.Schema] | type[pydantic.BaseModel] | Mapping[str, Any]"
 """What ``params=`` and ``output=`` take: JSON Schema, a marshmallow schema, a dict of its fields, a pydantic model."""
+
+_LIMITS = {
+    "minimum": "must be at least {}",
+    "maximum": "must be at most {}",
+    "exclusiveMinimum": "must be greater than {}",
+    "exclusiveMaximum": "must be less than {}",
+    "multipleOf": "must be a multiple of {}",
+    "minLength": "must have at least {} characters",
+    "maxLength": "must have at most {} characters",
+    "minItems": "must have at least {} items",
+    "maxItems": "must have at most {} items",
+    "minProperties": "must have at least {} members",
+    "maxProperties": "must have at most {} members",
+    "const": "must be {}",
+    "enum": "must be one of {}",
+    "pattern": "must match the pattern {}",
+    "format": "must be a valid {}",
+}
+_TEXTS = {
+    "required": "is required",
+    "uniqueItems": "must not have the same item twice",
+    **dict.fromkeys(("false", "None"), "is not expected here"),  # for a schema of `false`, ours and jsonschema's
+}
 
 
 class ResultError(Exception):
     """A method returned something else than it declared. The reason goes to the log, not to the caller."""
 
 
+@dataclass
 class Run:
     """What is known while one value is validated, and then loaded.
 
+    :param fits: Whether an object or a list fits what a reference leads to, by the ids of the reference and the value.
     :param deciding: Only yes or no matters, so that one error is as good as all.
     :param collecting: Validate nothing, but collect the members, or items, that a schema has rules for.
     """
 
-    def __init__(self, *, deciding: bool = False, collecting: bool = False) -> None:
-        self.deciding = deciding
-        self.collecting = collecting
-        self.collected: set[Any] = set()
-        self.fits: dict[int, dict[int, bool]] = {}
-        """Whether an object or a list fits what a reference leads to, by the ids of the reference and the value."""
-
-    @classmethod
-    def within(cls, *, deciding: bool = False, collecting: bool = False) -> Run:
-        """Make a run for the same value, or a part of it, that knows what the run around it knows."""
-        run, around = cls(deciding=deciding, collecting=collecting), RUN.get(None)
-        if around is not None:
-            run.fits = around.fits
-        return run
+    fits: dict[int, dict[int, bool]] = field(default_factory=dict)
+    deciding: bool = False
+    collecting: bool = False
+    collected: set[Any] = field(default_factory=set)
 
     def __enter__(self) -> Run:
         self._token = RUN.set(self)
@@ -100,26 +118,44 @@ class Shape:
 
         return compile_fast_accept(self.schema)
 
-    def problems(self, value: Any, run: Run | None = None) -> list[Problem]:
-        """List what is wrong with a value, up to a limit.
+    def problems(self, value: Any) -> list[Problem]:
+        """List what is wrong with a value, in the order in which the schema is written, up to a limit."""
+        if self._is_accepted(value):
+            return []
+        with Run():
+            return self._find_problems(value)
 
-        :param run: What is found out about the value goes here, for the function that loads it.
+    def load(self, value: Any, load: Callable[[Any], Any], others: Sequence[Problem] = ()) -> Any:
+        """Validate a value, and load it with a function that may ask which parts of it fit a shape.
+
+        :param others: What is wrong with it besides.
+        :raises InvalidParams: listing everything that is wrong with it.
         """
-        try:
-            if self._accepts is not None and self._accepts(value):
-                return []
-        except (ValueError, OverflowError, RecursionError):
-            pass  # jsonschema-rs cannot read it, such as half a surrogate pair
-        from .problems import find_problems
+        with Run():
+            problems = [] if self._is_accepted(value) else self._find_problems(value)
+            if problems or others:
+                raise InvalidParams([*problems, *others])
+            return load(value)
 
-        with run or Run():
-            return find_problems(self._validator, value)
+    def _is_accepted(self, value: Any) -> bool:
+        try:
+            return self._accepts is not None and self._accepts(value)
+        except (ValueError, OverflowError, RecursionError):
+            return False  # jsonschema-rs cannot read it, such as half a surrogate pair
+
+    def _find_problems(self, value: Any) -> list[Problem]:
+        try:
+            problems = itertools.chain.from_iterable(map(_problems_of, self._validator.iter_errors(value)))
+            return list(itertools.islice(problems, MAX_PROBLEMS))
+        except (RecursionError, OverflowError):
+            # A rule such as multipleOf: 0.1 cannot be computed for every number that JSON can have.
+            return [Problem("", "could not be checked against the schema")]
 
     def fits(self, value: Any) -> bool:
-        """Return whether nothing is wrong with a part of a value without problems."""
-        if self._accepts is not None and self._accepts(value):
+        """Return whether nothing is wrong with a part of the value that is being loaded."""
+        if self._is_accepted(value):
             return True
-        with Run.within(deciding=True):
+        with Run(RUN.get().fits, deciding=True):
             return self._validator.is_valid(value)
 
     def dump_result(self, result: Any) -> Any:
@@ -144,20 +180,87 @@ def check_schema(schema: Schema) -> None:
     check(schema)
 
 
-def as_marshmallow(spec: Any) -> MarshmallowSchema | None:
-    """Convert a marshmallow schema class, an instance or a dict of fields; ``None`` for anything else."""
-    if "marshmallow" not in sys.modules:
-        return None  # then nothing can be of one of its classes
-    from .marshmallow_schemas import as_marshmallow as convert
-
-    return convert(spec)
-
-
-def as_pydantic(spec: Any, *, output: bool = False) -> PydanticType | None:
-    """Convert a pydantic model; ``None`` for anything else."""
+def read_classes(spec: Any, *, output: bool = False) -> MarshmallowSchema | PydanticType | None:
+    """Convert a marshmallow schema, a dict of its fields or a pydantic model; ``None`` for anything else."""
+    # Without the library in sys.modules, nothing can be of one of its classes.
     pydantic = sys.modules.get("pydantic")
-    if pydantic is None or not isinstance(spec, type) or not issubclass(spec, pydantic.BaseModel):
-        return None
-    from .pydantic_types import PydanticType
+    if pydantic is not None and isinstance(spec, type) and issubclass(spec, pydantic.BaseModel):
+        from .pydantic_types import PydanticType
 
-    return PydanticType(spec, output=output)
+        return PydanticType(spec, output=output)
+    if "marshmallow" in sys.modules:
+        from .marshmallow_schemas import as_marshmallow
+
+        return as_marshmallow(spec, output=output)
+    return None
+
+
+def describe_limit(keyword: str, limit: Any) -> str:
+    """Say what a keyword asks for. A message of jsonschema would quote the whole value instead, however long."""
+    text = limit if isinstance(limit, str) else json.dumps(limit, ensure_ascii=False, default=str)
+    message = _LIMITS[keyword].format(one_line(text, MAX_QUOTED))
+    return message.removesuffix("s") if limit == 1 else message
+
+
+def _problems_of(error: ValidationError, base: str = "") -> Iterable[Problem]:
+    path = pointer(base, *error.path)
+    intended = _intended_alternative(_alternatives_of(error) or [])
+    if intended:
+        return itertools.chain.from_iterable(_problems_of(inner, path) for inner in intended)
+    return [Problem(path, _message_of(error))]
+
+
+def _message_of(error: ValidationError) -> str:
+    keyword = str(error.validator)
+    rule: Any = error.validator_value
+    own: Any = error.schema.get(ERROR_TEXTS) if isinstance(error.schema, Mapping) else None
+    if isinstance(own, Mapping) and keyword in own:
+        return one_line(str(own[keyword]), MAX_QUOTED)
+    if keyword == "type":
+        return _wrong_type([rule] if isinstance(rule, str) else rule, error.instance)
+    if keyword in ("anyOf", "oneOf"):
+        return _no_alternative(error)
+    if keyword in _LIMITS:
+        return describe_limit(keyword, rule)
+    return _TEXTS.get(keyword, f"breaks the rule {keyword!r}")
+
+
+def _wrong_type(wanted: Iterable[object], value: object) -> str:
+    return f"must be of type {' or '.join(map(str, wanted))}, not {type_name(value)}"
+
+
+def _alternatives_of(error: ValidationError) -> list[list[ValidationError]] | None:
+    """Return the errors of each alternative, if the error is a `validator.NoAlternative`."""
+    return getattr(error, "alternatives", None)
+
+
+def _intended_alternative(alternatives: list[list[ValidationError]]) -> list[ValidationError] | None:
+    """Find the alternative that the caller meant: the only one of that type, or the one that const members choose."""
+    typed = [inners for inners in alternatives if not any(map(_is_mistyped, inners))]
+    if len(typed) == 1:
+        return typed[0]
+    chosen = [inners for inners in typed if not any(map(_is_other_choice, inners))]
+    return chosen[0] if len(chosen) == 1 else None
+
+
+def _is_mistyped(inner: ValidationError) -> bool:
+    return inner.validator == "type" and not inner.path
+
+
+def _is_other_choice(inner: ValidationError) -> bool:
+    return inner.validator in ("const", "enum") and len(inner.path) == 1
+
+
+def _no_alternative(error: ValidationError) -> str:
+    """Name the types that would fit if the type is wrong, else what is wrong furthest inside the value."""
+    alternatives = _alternatives_of(error)
+    if alternatives is None:
+        return "must match exactly one of the alternatives"
+    mistyped = [[inner for inner in inners if _is_mistyped(inner)] for inners in alternatives]
+    if mistyped and all(mistyped):
+        return _wrong_type([inners[0].validator_value for inners in mistyped], error.instance)
+    deepest = max(itertools.chain(*alternatives), key=lambda inner: len(inner.path), default=error)
+    if not deepest.path or deepest is error:
+        return "matches none of the alternatives"
+    [problem, *_] = _problems_of(deepest)
+    return f"matches none of the alternatives ({problem})"

@@ -1,4 +1,4 @@
-"""Read functions and classes: the parameters, fields and keys they have, and their hints as types rather than text."""
+"""Read functions, classes and their hints: the parameters, fields and keys they have, and what a hint stands for."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import inspect
 import types
 import typing
 from collections.abc import Callable
-from typing import Annotated, Any, NamedTuple, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 
 from ..strict_json import is_named_tuple
 
-NO_DEFAULT: Any = inspect.Parameter.empty
+REQUIRED: Any = inspect.Parameter.empty
+OPTIONAL: Any = object()
+"""Instead of the default of a `Member` that may be left out, but has no default or one that is made when needed."""
 
 
 class Function:
@@ -68,8 +70,7 @@ class Member(NamedTuple):
 
     name: str
     hint: Any
-    required: bool = True
-    default: Any = NO_DEFAULT
+    default: Any = REQUIRED
 
 
 def parameters_as_members(function: Function) -> list[Member]:
@@ -85,34 +86,31 @@ def parameters_as_members(function: Function) -> list[Member]:
             hint = function.hint_of(parameter.name)
         except TypeError as error:
             raise TypeError(f"parameter {parameter.name!r}: {error}") from error
-        members.append(Member(parameter.name, hint, parameter.default is NO_DEFAULT, parameter.default))
+        members.append(Member(parameter.name, hint, parameter.default))
     return members
 
 
-ListMembers = Callable[[Any, bool], list["Member"]]
-"""Lists what makes an instance of a class, or what it has if the second argument is set."""
+def members_of(kind: Any, *, output: bool) -> list[Member] | None:
+    """List what makes an instance of a dataclass, an attrs class, a NamedTuple or a TypedDict.
 
-
-def find_members(kind: Any) -> ListMembers | None:
-    """Return what lists the members of a dataclass, an attrs class, a NamedTuple or a TypedDict; else ``None``."""
-    if not isinstance(kind, type):
+    :param output: List what an instance has instead, also what the class computes itself.
+    :return: ``None`` for any other class.
+    """
+    if is_typed_dict(kind):
+        # __required_keys__ misses qualifiers in hints that were text when the class was made.
+        return [
+            Member(name, hint, REQUIRED if _is_required(hint, otherwise=name in kind.__required_keys__) else OPTIONAL)
+            for name, hint in _hints_of_class(kind).items()
+        ]
+    fields = _fields_of(kind) if isinstance(kind, type) else None
+    if fields is None:
         return None
-    return next((list_members for is_one, list_members in _RECORDS if is_one(kind)), None)
-
-
-def _dataclass_members(kind: Any, output: bool) -> list[Member]:
-    """List the fields of a dataclass: those that make it, or for output all, also those it computes itself."""
-    fields = [field for field in dataclasses.fields(kind) if output or field.init]
-    if not output:
-        _check_constructor(kind, {field.name for field in fields})
     hints = _hints_of_class(kind)
-    members = []
-    for field in fields:
-        has_default = field.default is not dataclasses.MISSING
-        required = output or not (has_default or field.default_factory is not dataclasses.MISSING)
-        default = field.default if has_default and not output else NO_DEFAULT
-        members.append(Member(field.name, hints[field.name], required, default))
-    return members
+    if output:
+        return [Member(field.parameter, hints.get(field.name, Any)) for field in fields]
+    taken = [field for field in fields if field.in_constructor]
+    _check_constructor(kind, {field.parameter for field in taken})
+    return [Member(field.parameter, hints.get(field.name, Any), field.default) for field in taken]
 
 
 def is_typed_dict(kind: Any) -> bool:
@@ -120,60 +118,38 @@ def is_typed_dict(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, dict) and hasattr(kind, "__required_keys__")
 
 
-def _typed_dict_members(kind: Any, output: bool) -> list[Member]:
-    # __required_keys__ misses qualifiers in hints that were text when the class was made.
-    return [
-        Member(name, hint, _is_required(hint, otherwise=name in kind.__required_keys__))
-        for name, hint in _hints_of_class(kind).items()
-    ]
+class _Field(NamedTuple):
+    name: str
+    parameter: str
+    default: Any
+    in_constructor: bool = True
 
 
-def _named_tuple_members(kind: Any, output: bool) -> list[Member]:
-    hints, defaults = _hints_of_class(kind), kind._field_defaults
-    return [
-        Member(
-            name,
-            hints.get(name, Any),
-            output or name not in defaults,
-            NO_DEFAULT if output else defaults.get(name, NO_DEFAULT),
-        )
-        for name in kind._fields
-    ]
+def _fields_of(kind: Any) -> list[_Field] | None:
+    if dataclasses.is_dataclass(kind):
+        return [_Field(field.name, field.name, _default_of(field), field.init) for field in dataclasses.fields(kind)]
+    if hasattr(kind, "__attrs_attrs__"):
+        from attrs import NOTHING, Factory  # imported already, because there is such a class
+
+        def default_of(default: Any) -> Any:
+            if default is NOTHING:
+                return REQUIRED
+            return OPTIONAL if isinstance(default, Factory) else default  # type: ignore[arg-type]
+
+        return [_Field(each.name, each.alias, default_of(each.default), each.init) for each in kind.__attrs_attrs__]
+    if is_named_tuple(kind):
+        return [_Field(name, name, kind._field_defaults.get(name, REQUIRED)) for name in kind._fields]
+    return None
 
 
-def _attrs_members(kind: Any, output: bool) -> list[Member]:
-    from attrs import NOTHING, Factory  # imported already, because there is such a class
-
-    hints = _hints_of_class(kind)
-    attributes = [attribute for attribute in kind.__attrs_attrs__ if output or attribute.init]
-    if not output:
-        _check_constructor(kind, {attribute.alias for attribute in attributes})
-    members = []
-    for attribute in attributes:
-        default = attribute.default
-        required = output or default is NOTHING
-        if required or isinstance(default, Factory):  # type: ignore[arg-type]
-            default = NO_DEFAULT
-        members.append(Member(attribute.alias, hints.get(attribute.name, Any), required, default))
-    return members
-
-
-_RECORDS: list[tuple[Callable[[Any], bool], ListMembers]] = [
-    (dataclasses.is_dataclass, _dataclass_members),
-    (lambda kind: hasattr(kind, "__attrs_attrs__"), _attrs_members),
-    (is_named_tuple, _named_tuple_members),
-    (is_typed_dict, _typed_dict_members),
-]
-
-
-def qualifier_of(hint: Any) -> str | None:
-    """Name the TypedDict qualifier around a hint; by name, so that those of typing_extensions count too."""
-    name = str(get_origin(hint)).rpartition(".")[2]
-    return name if name in ("Required", "NotRequired", "ReadOnly") else None
+def _default_of(field: dataclasses.Field[Any]) -> Any:
+    if field.default is not dataclasses.MISSING:
+        return field.default
+    return REQUIRED if field.default_factory is dataclasses.MISSING else OPTIONAL
 
 
 def _is_required(hint: Any, *, otherwise: bool) -> bool:
-    qualifier = qualifier_of(hint)
+    qualifier = _qualifier_of(hint)
     if qualifier in ("Required", "NotRequired"):
         return qualifier == "Required"
     is_around = qualifier is not None or get_origin(hint) is Annotated
@@ -188,6 +164,47 @@ def _check_constructor(kind: Any, fields: set[str]) -> None:
             f"{kind.__name__} cannot be made from its fields alone, because of {name!r};"
             " give it an __init__ that takes exactly its fields"
         )
+
+
+def kind_of(hint: Any) -> Any:
+    """Return the class of a hint, without its arguments and notes, or ``Union`` or ``Literal``."""
+    hint = unwrap(hint)
+    return kind_of(get_args(hint)[0]) if get_origin(hint) is Annotated else get_origin(hint) or hint
+
+
+def kinds_of(hint: Any) -> list[Any]:
+    """List the kinds of the alternatives of a hint."""
+    kind = kind_of(hint)
+    if kind not in (Union, types.UnionType):
+        return [kind]
+    inner = unwrap(hint)
+    while get_origin(inner) is Annotated:
+        inner = unwrap(get_args(inner)[0])
+    return [kind for alternative in get_args(inner) for kind in kinds_of(alternative)]
+
+
+def unwrap(hint: Any) -> Any:
+    """Look behind NewType, ``type X = ...`` and the qualifiers of TypedDict members."""
+    while True:
+        if hasattr(hint, "__supertype__"):
+            hint = hint.__supertype__
+        elif type(hint).__name__ == "TypeAliasType":
+            hint = hint.__value__
+        elif _qualifier_of(hint) is not None:
+            [hint] = get_args(hint)
+        else:
+            return hint
+
+
+def name_of(hint: Any) -> str:
+    """Write a hint as its author would."""
+    return hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
+
+
+def _qualifier_of(hint: Any) -> str | None:
+    """Name the TypedDict qualifier around a hint; by name, so that those of typing_extensions count too."""
+    name = str(get_origin(hint)).rpartition(".")[2]
+    return name if name in ("Required", "NotRequired", "ReadOnly") else None
 
 
 def _hints_of_class(kind: type) -> dict[str, Any]:

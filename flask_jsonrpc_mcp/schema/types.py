@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import datetime
 import functools
-import itertools
+import math
+import operator
+import sys
 import types
 import uuid
 from collections import abc
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from ..errors import MAX_PROBLEMS, InvalidParams, Problem, pointer
-from ..strict_json import is_pydantic, to_plain
-from . import formats, notes
-from .shape import Shape, check_schema
-from .signatures import NO_DEFAULT, ListMembers, Member, find_members, is_typed_dict, qualifier_of
-from .walk import ANNOTATIONS, replace_references, types_of
+from ..strict_json import is_lazy, is_pydantic, to_plain
+from . import formats
+from .shape import Shape, check_schema, describe_limit
+from .signatures import OPTIONAL, REQUIRED, Member, is_typed_dict, kind_of, kinds_of, members_of, name_of, unwrap
+from .walk import ANNOTATIONS, Definitions, nullable, object_schema, tuple_schema, types_of
 
 Load = Callable[[Any], Any]
 """Makes the Python value of a JSON value that fits the schema."""
@@ -28,6 +30,21 @@ _ARRAYS = (list, tuple, abc.Sequence, abc.MutableSequence, abc.Collection)
 _SETS = (set, frozenset, abc.Set, abc.MutableSet)
 _OBJECTS = (dict, abc.Mapping, abc.MutableMapping)
 _STREAMS = (abc.Generator, abc.Iterator, abc.Iterable, abc.AsyncGenerator, abc.AsyncIterator, abc.AsyncIterable)
+
+# The limits of annotated_types and pydantic: the keyword, and the test of a Python value.
+_LIMITS: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
+    "ge": ("minimum", operator.ge),
+    "gt": ("exclusiveMinimum", operator.gt),
+    "le": ("maximum", operator.le),
+    "lt": ("exclusiveMaximum", operator.lt),
+    "multiple_of": ("multipleOf", lambda value, limit: not value % limit),
+    "min_length": ("minLength", lambda value, limit: len(value) >= limit),
+    "max_length": ("maxLength", lambda value, limit: len(value) <= limit),
+}
+_NOUNS = {"string": "Length", "array": "Items", "object": "Properties"}
+
+# Settings of pydantic.Field and StringConstraints that only pydantic itself can follow.
+_PYDANTIC_ONLY = ("strip_whitespace", "to_upper", "to_lower", "max_digits", "decimal_places", "discriminator")
 
 # Keywords in Annotated that jsonschema-rs reads as jsonschema does, for numbers that every float can hold.
 _READ_ALIKE = {
@@ -62,56 +79,8 @@ _SCALARS: dict[Any, Converted] = {
     **{kind: Converted({"type": "string"}, kind) for kind in (Path, PurePath, PurePosixPath)},
 }
 
-
 # Scalars whose limits are those of the Python value, not of its text.
-_PARSED = frozenset(
-    {datetime.date, datetime.time, datetime.datetime, datetime.timedelta, uuid.UUID, Decimal, bytes, Path}
-)
-
-
-class Definitions:
-    """Collects the classes that contain themselves while one schema is built.
-
-    Any other class is written in place, because many clients misread ``$ref``.
-    """
-
-    def __init__(self) -> None:
-        self.schemas: dict[str, dict[str, Any]] = {}
-        self._open: dict[Hashable, str] = {}
-        self._recursive: dict[Hashable, str] = {}
-
-    def schema_of(self, kind: Hashable, name: str, build: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Return the schema of a class, or a reference to it if the class contains itself."""
-        if kind in self._open:
-            self._recursive[kind] = self._open[kind]
-        if kind not in self._recursive:
-            self._open[kind] = self._free_name(name)
-            schema = build()
-            name = self._open.pop(kind)
-            if kind not in self._recursive:
-                return schema
-            self.schemas[name] = schema
-        return {"$ref": f"#/$defs/{self._recursive[kind]}"}
-
-    def adopt(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
-        """Return a schema that another library made, or a reference to it if a class in it contains itself."""
-        if "$defs" not in schema:
-            return schema
-        for known, definition in self.schemas.items():
-            if definition == replace_references(schema, f"#/$defs/{known}"):
-                return {"$ref": f"#/$defs/{known}"}
-        address = f"#/$defs/{self._free_name(name)}"
-        self.schemas[address.rpartition("/")[2]] = replace_references(schema, address)
-        return {"$ref": address}
-
-    def attach(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """Add the definitions that the schema's references lead to."""
-        return {**schema, "$defs": self.schemas} if self.schemas else schema
-
-    def _free_name(self, name: str) -> str:
-        taken = {*self.schemas, *self._open.values()}
-        others = (f"{name}{number}" for number in itertools.count(2))
-        return next(free for free in itertools.chain([name], others) if free not in taken)
+_PARSED = {kind for kind, (schema, load) in _SCALARS.items() if load is not None and schema.keys() != {"type"}}
 
 
 class HintConverter:
@@ -142,7 +111,7 @@ class HintConverter:
             except TypeError as error:
                 raise TypeError(f"{member.name!r}: {error}") from error
         properties = {name: member.schema for name, member in converted.items()}
-        required = [member.name for member in members if member.required]
+        required = [member.name for member in members if member.default is REQUIRED]
         return Converted(object_schema(properties, required, closed=closed), _members_loader(converted))
 
     def convert(self, hint: Any) -> Converted:
@@ -150,7 +119,7 @@ class HintConverter:
 
         :raises TypeError: if JSON has no form for it.
         """
-        hint = _unwrap(hint)
+        hint = unwrap(hint)
         origin, arguments = get_origin(hint), get_args(hint)
         if origin is None and isinstance(hint, Hashable) and hint in _SCALARS:
             return _SCALARS[hint]
@@ -171,10 +140,10 @@ class HintConverter:
             return self._mapping(arguments)
         if isinstance(kind, type) and issubclass(kind, Enum):
             return Converted(self._enumeration([to_plain(member) for member in kind]), kind)
-        list_members = find_members(kind)
-        if list_members is not None:
-            return self._record(kind, list_members)
-        raise TypeError(f"{_name_of(hint)} has no form in JSON")
+        members = members_of(kind, output=self.output)
+        if members is not None:
+            return self._record(kind, members)
+        raise TypeError(f"{name_of(hint)} has no form in JSON")
 
     def stream(self, hint: Any, *, joined: bool) -> Converted | None:
         """Convert the return hint of a function whose items arrive one by one to a list of them.
@@ -189,9 +158,9 @@ class HintConverter:
     def _member(self, member: Member) -> Converted:
         converted = self.convert(member.hint)
         schema, load = converted
-        if member.default is NO_DEFAULT:
+        if member.default is REQUIRED or member.default is OPTIONAL:
             return converted
-        if notes.is_field(member.default):
+        if _is_pydantic_field(member.default):
             raise TypeError(
                 "its default is a pydantic Field; write Annotated[..., Field(...)], and the default after it"
             )
@@ -219,25 +188,25 @@ class HintConverter:
         del schema["default"]
 
     def _annotated(self, hint: Any, given: Sequence[Any]) -> Converted:
-        flat = list(notes.flatten(given))
+        flat = list(_flatten(given))
         limits: dict[str, Any] = {}
-        if any(map(notes.is_left_to_pydantic, flat)):
+        if any(map(_is_left_to_pydantic, flat)):
             parts = (hint, *given)
             schema, load = self._pydantic(Annotated[parts], "Value")
         else:
             schema, load = self.convert(hint)
             for note in flat:
-                limits.update(notes.limits_of(note))
-        parsed = not _PARSED.isdisjoint(_kinds_of(hint))
-        keywords = notes.rules_of(limits, types_of(schema, {}), parsed=parsed)
+                limits.update(_limits_of(note))
+        parsed = not _PARSED.isdisjoint(kinds_of(hint))
+        keywords = _rules_of(limits, types_of(schema, {}), parsed=parsed)
         for note in flat:
-            keywords.update(notes.keywords_of(note))
+            keywords.update(_keywords_of(note))
         rules = {keyword: value for keyword, value in keywords.items() if keyword not in ANNOTATIONS}
         if "pattern" in limits or any(isinstance(note, dict) for note in flat):
             check_schema(keywords)
         self._is_plain &= _READ_ALIKE.issuperset(rules) and all(map(_is_exact, rules.values()))
         if limits and parsed and load is not None:
-            load = notes.check_limits(load, limits)
+            load = _check_limits(load, limits)
         return Converted({**schema, **keywords}, load)
 
     def _enumeration(self, values: list[Any]) -> dict[str, Any]:
@@ -278,11 +247,11 @@ class HintConverter:
         schema = {"type": "array", **({"items": items} if items else {})}
         if load is None:
             return Converted(schema, None if make is list else tuple)
-        return Converted(schema, lambda values: make(_load_each((n, load, value) for n, value in enumerate(values))))
+        return Converted(schema, lambda values: make(_load_each((n, load, v) for n, v in enumerate(values)).values()))
 
     def _set(self, kind: type, hints: Sequence[Any]) -> Converted:
-        if hints and getattr(_kind_of(hints[0]), "__hash__", None) is None:
-            raise TypeError(f"{_name_of(hints[0])} cannot be in a set, because it has no hash; use a list")
+        if hints and getattr(kind_of(hints[0]), "__hash__", None) is None:
+            raise TypeError(f"{name_of(hints[0])} cannot be in a set, because it has no hash; use a list")
         schema, load = self._array(list, hints)
         make = functools.partial(_make_set, frozenset if kind is frozenset else set)
         self._is_plain = False  # jsonschema-rs compares items in its own way
@@ -293,30 +262,25 @@ class HintConverter:
         loads = [item.load or as_it_is for item in items]
         return Converted(
             tuple_schema([item.schema for item in items]),
-            lambda values: tuple(_load_each((n, loads[n], value) for n, value in enumerate(values))),
+            lambda values: tuple(_load_each((n, loads[n], v) for n, v in enumerate(values)).values()),
         )
 
     def _mapping(self, hints: Sequence[Any]) -> Converted:
         name_hint, value_hint = hints or (str, Any)
         if name_hint not in (str, Any):
-            raise TypeError(f"{_name_of(name_hint)} cannot be a member name in JSON, only str can")
+            raise TypeError(f"{name_of(name_hint)} cannot be a member name in JSON, only str can")
         rules, load = self.convert(value_hint)
         schema = {"type": "object", **({"additionalProperties": rules} if rules else {})}
         if load is None:
             return Converted(schema)
+        return Converted(schema, lambda members: _load_each((name, load, item) for name, item in members.items()))
 
-        def load_members(members: dict[str, Any]) -> dict[str, Any]:
-            loaded = _load_each((name, load, value) for name, value in members.items())
-            return dict(zip(members, loaded, strict=True))
-
-        return Converted(schema, load_members)
-
-    def _record(self, kind: Any, list_members: ListMembers) -> Converted:
+    def _record(self, kind: Any, members: Sequence[Member]) -> Converted:
         """Convert a class with members, which may contain itself: its loader is looked up when it is needed."""
 
         def build_schema() -> dict[str, Any]:
             # In a result, a dict or an instance of a subclass may have more members.
-            converted = self.members(list_members(kind, self.output), closed=not self.output)
+            converted = self.members(members, closed=not self.output)
             load = converted.load or dict
             self._loads[kind] = load if is_typed_dict(kind) else lambda value: _make(kind, load(value))
             return converted.schema
@@ -332,33 +296,15 @@ class HintConverter:
         return Converted(self.definitions.adopt(name, converted.schema), converted.load)
 
 
-def tuple_schema(items: list[dict[str, Any]]) -> dict[str, Any]:
-    """Describe an array of exactly these items."""
-    return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
-
-
-def object_schema(properties: dict[str, Any], required: list[str], *, closed: bool) -> dict[str, Any]:
-    """Describe an object with these members; ``closed`` if it may have no others."""
-    rules = {"required": required} if required else {}
-    return {"type": "object", "properties": properties, **rules, **({"additionalProperties": False} if closed else {})}
-
-
-def nullable(schema: dict[str, Any]) -> dict[str, Any]:
-    """Allow null besides what the schema allows; annotations stay outside."""
-    notes = {name: value for name, value in schema.items() if name in ANNOTATIONS}
-    rules = {name: value for name, value in schema.items() if name not in ANNOTATIONS}
-    return {"anyOf": [rules, {"type": "null"}], **notes} if rules else notes
-
-
 def is_object_hint(hint: Any) -> bool:
     """Return whether a hint is of a dict, a mapping or a TypedDict."""
-    kind = _kind_of(hint)
+    kind = kind_of(hint)
     return kind in _OBJECTS or is_typed_dict(kind)
 
 
 def is_class_hint(hint: Any) -> bool:
     """Return whether a hint is of a class, rather than of a single value or a list."""
-    kind = _kind_of(hint)
+    kind = kind_of(hint)
     return isinstance(kind, type) and kind not in (*_SCALARS, *_ARRAYS, *_SETS)
 
 
@@ -375,26 +321,20 @@ def _members_loader(members: Mapping[str, Converted]) -> Load | None:
     loads = [(name, member.load) for name, member in members.items() if member.load is not None]
     if not loads:
         return None
-
-    def load(value: Mapping[str, Any]) -> dict[str, Any]:
-        present = [(name, load_member, value[name]) for name, load_member in loads if name in value]
-        loaded = _load_each(present)
-        return {**value, **{name: item for (name, *_), item in zip(present, loaded, strict=True)}}
-
-    return load
+    return lambda value: {**value, **_load_each([(name, load, value[name]) for name, load in loads if name in value])}
 
 
-def _load_each(parts: Iterable[tuple[object, Load, Any]]) -> list[Any]:
-    """Load the parts of a value, each given with its step of the path.
+def _load_each(parts: Iterable[tuple[Any, Load, Any]]) -> dict[Any, Any]:
+    """Load the parts of a value, each given with its name or number.
 
     :raises InvalidParams: with what is wrong with all of them.
     """
-    loaded: list[Any] = []
+    loaded: dict[Any, Any] = {}
     problems: list[Problem] = []
     cause = None
     for step, load, value in parts:
         try:
-            loaded.append(load(value))
+            loaded[step] = load(value)
         except InvalidParams as error:
             problems += [Problem(pointer("", step) + path, message) for path, message in error.problems]
             cause = error.__cause__
@@ -425,34 +365,87 @@ def _is_exact(value: Any) -> bool:
     return not isinstance(value, (int, float)) or abs(value) < 2**53
 
 
-def _kind_of(hint: Any) -> Any:
-    hint = _unwrap(hint)
-    return _kind_of(get_args(hint)[0]) if get_origin(hint) is Annotated else get_origin(hint) or hint
+def _is_pydantic_field(note: object) -> bool:
+    """Whether this is what ``pydantic.Field()`` returns."""
+    # pydantic imports its parts when they are first used, so it may be there without this one.
+    fields: Any = sys.modules.get("pydantic.fields")
+    return fields is not None and isinstance(note, fields.FieldInfo)
 
 
-def _kinds_of(hint: Any) -> list[Any]:
-    """List the kinds of the alternatives of a hint."""
-    kind = _kind_of(hint)
-    if kind not in (Union, types.UnionType):
-        return [kind]
-    inner = _unwrap(hint)
-    while get_origin(inner) is Annotated:
-        inner = _unwrap(get_args(inner)[0])
-    return [kind for alternative in get_args(inner) for kind in _kinds_of(alternative)]
+def _flatten(notes: Iterable[Any]) -> Iterator[Any]:
+    """Yield all notes, and those inside of a pydantic Field."""
+    for note in notes:
+        yield note
+        if _is_pydantic_field(note):
+            yield from note.metadata
 
 
-def _unwrap(hint: Any) -> Any:
-    """Look behind NewType, ``type X = ...`` and the qualifiers of TypedDict members."""
-    while True:
-        if hasattr(hint, "__supertype__"):
-            hint = hint.__supertype__
-        elif type(hint).__name__ == "TypeAliasType":
-            hint = hint.__value__
-        elif qualifier_of(hint) is not None:
-            [hint] = get_args(hint)
-        else:
-            return hint
+def _is_left_to_pydantic(note: Any) -> bool:
+    """Whether only pydantic can do what a note says, such as ``AfterValidator(...)``."""
+    return hasattr(note, "__get_pydantic_core_schema__") or any(getattr(note, name, None) for name in _PYDANTIC_ONLY)
 
 
-def _name_of(hint: Any) -> str:
-    return hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
+def _keywords_of(note: Any) -> dict[str, Any]:
+    """Return the keywords that a note has: a text, a dict, a ``Doc`` or a pydantic Field."""
+    if isinstance(note, str) or is_lazy(note):
+        return {"description": note}
+    if isinstance(note, dict):
+        return dict(to_plain(note))
+    if _is_pydantic_field(note):
+        texts = {name: getattr(note, name) for name in ("title", "description", "examples", "deprecated")}
+        extra = note.json_schema_extra if isinstance(note.json_schema_extra, dict) else {}
+        return dict(to_plain({**{name: text for name, text in texts.items() if text is not None}, **extra}))
+    documentation = getattr(note, "documentation", None)
+    return {"description": documentation} if isinstance(documentation, str) else {}
+
+
+def _limits_of(note: Any) -> dict[str, Any]:
+    """Return the limits that a note of annotated_types or pydantic has, by the names these libraries use."""
+    limits = {name: getattr(note, name, None) for name in (*_LIMITS, "pattern")}
+    return {name: limit for name, limit in limits.items() if limit is not None and not callable(limit)}
+
+
+def _rules_of(limits: dict[str, Any], allowed: Collection[str], *, parsed: bool) -> dict[str, Any]:
+    """Write limits as keywords of JSON Schema.
+
+    :param allowed: The types that the schema allows.
+    :param parsed: The Python value has another form in JSON, such as a date, whose length is not that of the text.
+    :raises TypeError: for a limit that none of these types can have.
+    """
+    rules = {}
+    for name, limit in limits.items():
+        keyword, _ = _LIMITS.get(name, (name, None))
+        found: dict[str, Any] = {}
+        if keyword == "pattern":
+            found = {"pattern": getattr(limit, "pattern", limit)} if "string" in allowed else {}
+        elif not keyword.endswith("Length"):
+            if {"integer", "number"} & set(allowed) and not (parsed and keyword == "multipleOf"):
+                found = {keyword: limit if isinstance(limit, int) else float(limit)}
+        elif not parsed:
+            found = {keyword.replace("Length", noun): limit for kind, noun in _NOUNS.items() if kind in allowed}
+        if not found and not parsed:
+            raise TypeError(f"the limit {name}={limit!r} does not fit the type")
+        # JSON has no form for an infinite limit, such as float(Decimal("1e400")), and no number that breaks it.
+        rules.update({keyword: rule for keyword, rule in found.items() if rule not in (math.inf, -math.inf)})
+    return rules
+
+
+def _check_limits(load: Callable[[Any], Any], limits: dict[str, Any]) -> Callable[[Any], Any]:
+    """Make a loader that checks limits of the Python value, which JSON Schema cannot express."""
+
+    def load_within(value: Any) -> Any:
+        loaded = load(value)
+        broken = [name for name, limit in limits.items() if name in _LIMITS and not _holds(name, loaded, limit)]
+        if broken and loaded is not None:
+            messages = [describe_limit(_LIMITS[name][0], to_plain(limits[name])) for name in broken]
+            raise InvalidParams([Problem("", message.replace("character", "byte")) for message in messages])
+        return loaded
+
+    return load_within
+
+
+def _holds(name: str, value: Any, limit: Any) -> bool:
+    try:
+        return bool(_LIMITS[name][1](value, limit))
+    except (TypeError, ArithmeticError):  # such as a time with an offset and one without
+        return False

@@ -1,8 +1,9 @@
-"""Walk over JSON Schema: the schemas inside a schema, what its references lead to, and copies with other references."""
+"""Build JSON Schema and walk over it: the schemas inside a schema, what references lead to, copies without them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import itertools
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
@@ -31,6 +32,24 @@ _NAMED = frozenset({"$defs", "definitions", "dependencies", "dependentSchemas", 
 
 _DEFINITIONS = ("#/$defs/", "#/definitions/")
 TYPE_NAMES = {type(None): "null", bool: "boolean", int: "integer", float: "number", str: "string", list: "array"}
+
+
+def tuple_schema(items: list[dict[str, Any]]) -> dict[str, Any]:
+    """Describe an array of exactly these items."""
+    return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
+
+
+def object_schema(properties: dict[str, Any], required: list[str], *, closed: bool) -> dict[str, Any]:
+    """Describe an object with these members; ``closed`` if it may have no others."""
+    rules = {"required": required} if required else {}
+    return {"type": "object", "properties": properties, **rules, **({"additionalProperties": False} if closed else {})}
+
+
+def nullable(schema: dict[str, Any]) -> dict[str, Any]:
+    """Allow null besides what the schema allows; annotations stay outside."""
+    notes = {name: value for name, value in schema.items() if name in ANNOTATIONS}
+    rules = {name: value for name, value in schema.items() if name not in ANNOTATIONS}
+    return {"anyOf": [rules, {"type": "null"}], **notes} if rules else notes
 
 
 def map_subschemas(schema: Schema, change: Callable[[Schema], Any]) -> dict[str, Any]:
@@ -146,8 +165,22 @@ def inline_references(schema: Schema) -> dict[str, Any]:
     definitions = schema.get("$defs")
     if not isinstance(definitions, Mapping) or any("$id" in inner for inner in walk(schema)):
         return dict(schema)
+    count = itertools.count()
+
+    def inline(inner: Schema, depth: int = 0) -> dict[str, Any]:
+        if next(count) >= MAX_INLINED or depth > MAX_NESTED:
+            raise _CannotInline
+        name = str(inner.get("$ref")).removeprefix(_DEFINITIONS[0])
+        definition = definitions.get(name) if "$ref" in inner else None
+        # Rules beside a reference apply too; merged into one schema, one of two rules of the same name would be lost.
+        if not isinstance(definition, Mapping) or not set(inner) <= {"$ref", *ANNOTATIONS}:
+            return map_subschemas(inner, lambda part: inline(part, depth + 1))
+        inlined = inline(definition, depth + 1)
+        inlined.pop("$anchor", None)  # an anchor may be defined only once
+        return {**inlined, **{keyword: value for keyword, value in inner.items() if keyword != "$ref"}}
+
     try:
-        return {**_Inliner(definitions).inline({**schema, "$defs": None}), "$defs": definitions}
+        return {**inline({**schema, "$defs": None}), "$defs": definitions}
     except _CannotInline:
         return dict(schema)
 
@@ -156,20 +189,46 @@ class _CannotInline(Exception):
     """There are too many schemas, as in a definition that contains itself."""
 
 
-class _Inliner:
-    def __init__(self, definitions: Mapping[str, Any]) -> None:
-        self._definitions = definitions
-        self._left = MAX_INLINED
+class Definitions:
+    """Collects the classes that contain themselves while one schema is built.
 
-    def inline(self, schema: Schema, depth: int = 0) -> dict[str, Any]:
-        self._left -= 1
-        if self._left < 0 or depth > MAX_NESTED:
-            raise _CannotInline
-        name = str(schema.get("$ref")).removeprefix(_DEFINITIONS[0])
-        definition = self._definitions.get(name) if "$ref" in schema else None
-        # Rules beside a reference apply too; merged into one schema, one of two rules of the same name would be lost.
-        if not isinstance(definition, Mapping) or not set(schema) <= {"$ref", *ANNOTATIONS}:
-            return map_subschemas(schema, lambda inner: self.inline(inner, depth + 1))
-        inlined = self.inline(definition, depth + 1)
-        inlined.pop("$anchor", None)  # an anchor may be defined only once
-        return {**inlined, **{keyword: value for keyword, value in schema.items() if keyword != "$ref"}}
+    Any other class is written in place, because many clients misread ``$ref``.
+    """
+
+    def __init__(self) -> None:
+        self.schemas: dict[str, dict[str, Any]] = {}
+        self._open: dict[Hashable, str] = {}
+        self._recursive: dict[Hashable, str] = {}
+
+    def schema_of(self, kind: Hashable, name: str, build: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Return the schema of a class, or a reference to it if the class contains itself."""
+        if kind in self._open:
+            self._recursive[kind] = self._open[kind]
+        if kind not in self._recursive:
+            self._open[kind] = self._free_name(name)
+            schema = build()
+            name = self._open.pop(kind)
+            if kind not in self._recursive:
+                return schema
+            self.schemas[name] = schema
+        return {"$ref": f"#/$defs/{self._recursive[kind]}"}
+
+    def adopt(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
+        """Return a schema that another library made, or a reference to it if a class in it contains itself."""
+        if "$defs" not in schema:
+            return schema
+        for known, definition in self.schemas.items():
+            if definition == replace_references(schema, f"#/$defs/{known}"):
+                return {"$ref": f"#/$defs/{known}"}
+        address = f"#/$defs/{self._free_name(name)}"
+        self.schemas[address.rpartition("/")[2]] = replace_references(schema, address)
+        return {"$ref": address}
+
+    def attach(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """Add the definitions that the schema's references lead to."""
+        return {**schema, "$defs": self.schemas} if self.schemas else schema
+
+    def _free_name(self, name: str) -> str:
+        taken = {*self.schemas, *self._open.values()}
+        others = (f"{name}{number}" for number in itertools.count(2))
+        return next(free for free in itertools.chain([name], others) if free not in taken)

@@ -249,7 +249,7 @@ def test_a_list_that_is_too_short_is_told_at_the_list(page: Explorer) -> None:
     page.open("#/tools/trips.book")
     set_value(page, "start", "2026-04-05")
     page.press("Run")
-    page.wait_for(".field.wrong > .error", "must have at least 1 items")
+    page.wait_for(".field.wrong > .error", "must have at least 1 item")
     page.wait_until("document.activeElement.ariaLabel === 'Add item to guests'")
 
 

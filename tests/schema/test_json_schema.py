@@ -267,7 +267,7 @@ def test_formats_are_enforced(format_: str, good: str, bad: str | None) -> None:
         ({"maximum": 2}, 3, "must be at most 2"),
         ({"multipleOf": 2}, 3, "must be a multiple of 2"),
         ({"minLength": 2}, "a", "must have at least 2 characters"),
-        ({"maxItems": 1}, [1, 2], "must have at most 1 items"),
+        ({"maxItems": 1}, [1, 2], "must have at most 1 item"),
         ({"uniqueItems": True}, [1, 1], "must not have the same item twice"),
         ({"format": "date"}, "x", "must be a valid date"),
         ({"pattern": "^a"}, "b", "must match the pattern ^a"),
@@ -278,7 +278,7 @@ def test_formats_are_enforced(format_: str, good: str, bad: str | None) -> None:
         (
             {"anyOf": [{"type": "integer", "minimum": 5}, {"type": "string", "maxLength": 1}]},
             "xx",
-            "must have at most 1 characters",
+            "must have at most 1 character",
         ),
         (
             {"anyOf": [{"type": "string", "maxLength": 1}, {"type": "string", "format": "date"}]},

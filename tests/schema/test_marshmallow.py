@@ -301,6 +301,22 @@ def test_a_schema_that_contains_itself_is_written_under_defs() -> None:
     assert call(tree={"value": 1, "children": [{"value": "x"}]}) == {"/tree/children/0/value"}
 
 
+def test_a_schema_that_contains_itself_can_be_the_params() -> None:
+    call = Taking(lambda value, children=(): [value, len(children)], params=TreeSchema, output={})
+    assert call.schema["type"] == "object"
+    assert call(value=1, children=[{"value": 2}]) == [1, 1]
+    assert call(value=1, children=[{"value": "x"}]) == {"/children/0/value"}
+    by_position = {"jsonrpc": "2.0", "id": 1, "method": "under-test", "params": [1]}
+    assert call.site.rpc_post(by_position).get_json()["result"] == [1, 0]
+
+
+def test_a_limit_beyond_all_floats_is_left_to_marshmallow() -> None:
+    limit = validate.Range(max=Decimal("1e400"))
+    call = Taking(lambda x: str(x), params={"x": fields.Decimal(required=True, validate=limit)}, output={})
+    assert "maximum" not in call.schema["properties"]["x"]
+    assert call(x=1) == "1"
+
+
 @pytest.mark.parametrize("regex", [re.compile("a", re.IGNORECASE), r"(?P<x>a)", r"a\Z"], ids=str)
 def test_regular_expressions_only_python_reads_are_left_to_marshmallow(regex: Any) -> None:
     call = Taking(lambda x: x, params={"x": fields.String(required=True, validate=validate.Regexp(regex))}, output={})

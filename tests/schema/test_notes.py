@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import math
 import subprocess
 import sys
 from decimal import Decimal
+from pathlib import Path
 from typing import Annotated, Any
 
 import annotated_types as at
@@ -35,7 +37,8 @@ CASES: list[tuple[Any, dict[str, Any] | None, Any, Any, str]] = [
     (Annotated[float, at.Le(0.5)], {"type": "number", "maximum": 0.5}, 0.5, 1, "must be at most 0.5"),
     (Annotated[int, at.Interval(ge=1, le=3)], {**INTEGER, "minimum": 1, "maximum": 3}, 3, 4, "must be at most 3"),
     (Annotated[int, at.MultipleOf(5)], {**INTEGER, "multipleOf": 5}, 10, 11, "must be a multiple of 5"),
-    (Annotated[str, at.MinLen(1)], {**TEXT, "minLength": 1}, "a", "", "must have at least 1 characters"),
+    (Annotated[str, at.MinLen(1)], {**TEXT, "minLength": 1}, "a", "", "must have at least 1 character"),
+    (Annotated[Path, at.MinLen(2)], {**TEXT, "minLength": 2}, "ab", "a", "must have at least 2 characters"),
     (
         Annotated[str, at.Len(1, 2)],
         {**TEXT, "minLength": 1, "maxLength": 2},
@@ -48,7 +51,7 @@ CASES: list[tuple[Any, dict[str, Any] | None, Any, Any, str]] = [
         {"type": "array", "items": INTEGER, "maxItems": 1},
         [1],
         [1, 2],
-        "must have at most 1 items",
+        "must have at most 1 item",
     ),
     (
         Annotated[dict, at.MaxLen(0)],
@@ -57,7 +60,7 @@ CASES: list[tuple[Any, dict[str, Any] | None, Any, Any, str]] = [
         {"a": 1},
         "must have at most 0 members",
     ),
-    (Annotated[set[int], at.MinLen(1)], None, [1], [], "must have at least 1 items"),
+    (Annotated[set[int], at.MinLen(1)], None, [1], [], "must have at least 1 item"),
     (
         Annotated[int | None, at.Ge(1)],
         {"anyOf": [INTEGER, {"type": "null"}], "minimum": 1},
@@ -189,3 +192,14 @@ McpBlueprint().tool(add)
 """
     ran = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.parametrize("hint", [Annotated[float, at.Lt(math.inf)], Annotated[Decimal, at.Le(Decimal("1e400"))]])
+def test_a_limit_beyond_all_floats_is_not_in_the_schema(hint: Any) -> None:
+    def func(x):  # type: ignore[no-untyped-def]
+        return str(x)
+
+    func.__annotations__ = {"x": hint}
+    call = Taking(func)
+    assert not {"maximum", "exclusiveMaximum"} & call.schema["properties"]["x"].keys()
+    assert call(x=1.5) == "1.5"
