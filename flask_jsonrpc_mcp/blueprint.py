@@ -16,22 +16,21 @@ from flask import Blueprint, current_app, has_app_context
 from flask.blueprints import BlueprintSetupState
 from flask.sansio.app import App
 
-from . import changes, mailbox
+from . import mailbox
 from .auth import Auth, Authenticator, PermissionsLoader, UserLoader
 from .checks import checked_permissions, name_of
 from .config import NO_DOTS, PREFIX, set_defaults
 from .decorators import Decorators, ToolGroup
-from .http import host_app, jsonrpc, rest
+from .http import jsonrpc, rest, routes
 from .http.explorer import ROUTES as EXPLORER_ROUTES
 from .http.routes import Route
 from .mcp import discovery
 from .mcp import http as mcp_http
-from .method import Method, make_method
+from .method import McpTool, Method, make_method
 from .prompts import Completer, Prompt, completer_name
 from .rate_limits import RateLimits
 from .registry import EXTENSION, Registry
 from .resources import Resource
-from .tool import McpTool
 
 if TYPE_CHECKING:
     from flask_limiter import Limiter
@@ -105,7 +104,7 @@ class McpBlueprint(Decorators, Blueprint):
                 merge_slashes=False,
                 provide_automatic_options=False,
             )
-        host_app.answer_rejected_requests(self, {route.endpoint: route for route in self._routes}, self._registry)
+        routes.answer_rejected_requests(self, {route.endpoint: route for route in self._routes}, self._registry)
         self._csrf_exempt = csrf_exempt
         self.record(self._mount)
 
@@ -122,7 +121,7 @@ class McpBlueprint(Decorators, Blueprint):
         :raises KeyError: if there is no such method.
         """
         self._registry.methods.remove(name)
-        self._announce(changes.TOOLS)
+        self._announce(mailbox.TOOLS)
 
     def remove_prompt(self, name: str) -> None:
         """Remove a prompt and its completers.
@@ -130,7 +129,7 @@ class McpBlueprint(Decorators, Blueprint):
         :raises KeyError: if there is no such prompt.
         """
         self._registry.remove_completers(self._registry.prompts.remove(name))
-        self._announce(changes.PROMPTS)
+        self._announce(mailbox.PROMPTS)
 
     def remove_resource(self, uri: str) -> None:
         """Remove a resource and its completers, by the URI or template it was registered with.
@@ -138,7 +137,7 @@ class McpBlueprint(Decorators, Blueprint):
         :raises KeyError: if there is no such resource.
         """
         self._registry.remove_completers(self._registry.resources.collection_for(uri).remove(uri))
-        self._announce(changes.RESOURCES)
+        self._announce(mailbox.RESOURCES)
 
     def _register(
         self,
@@ -152,13 +151,13 @@ class McpBlueprint(Decorators, Blueprint):
         method = make_method(kind, func, name, options, registry.rate_limits.parse, mark)
         if isinstance(method, Prompt):
             registry.prompts.add(method)
-            self._announce(changes.PROMPTS)
+            self._announce(mailbox.PROMPTS)
         elif isinstance(method, Resource):
             registry.resources.collection_for(method.name).add(method)
-            self._announce(changes.RESOURCES)
+            self._announce(mailbox.RESOURCES)
         else:
             registry.methods.add(method)
-            self._announce(changes.TOOLS)
+            self._announce(mailbox.TOOLS)
 
     def _register_completer(
         self, completed: str, argument: str, func: Callable[..., Any], options: Mapping[str, Any]
@@ -186,7 +185,7 @@ class McpBlueprint(Decorators, Blueprint):
 
         :param what: ``"tools"``, ``"prompts"`` or ``"resources"`` for that list, or the URI of a changed resource.
         """
-        changes.announce(self._registry.name, what)
+        mailbox.announce(self._registry.name, what)
 
     def _announce(self, what: str) -> None:
         if has_app_context() and mailbox.EXTENSION in current_app.extensions:
@@ -271,9 +270,9 @@ class McpBlueprint(Decorators, Blueprint):
             )
             endpoints.add(well_known.endpoint)
         _check_rules(app, endpoints)
-        if host_app.EXTENSION not in app.extensions:
-            app.extensions[host_app.EXTENSION] = host_app.HostApp(app)
-        app.extensions[host_app.EXTENSION].add(endpoints, csrf_exempt=self._csrf_exempt)
+        if routes.EXTENSION not in app.extensions:
+            app.extensions[routes.EXTENSION] = routes.HostApp(app)
+        app.extensions[routes.EXTENSION].add(endpoints, csrf_exempt=self._csrf_exempt)
 
 
 def _check_rules(app: App, endpoints: set[str]) -> None:

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
 from .checks import check_options, checked_name, checked_permissions, naming
-from .method import CommonOptions, Method, MethodOptions, ToolOptions
+from .method import CommonOptions, MarkOptions, McpTool, Method, MethodOptions, ToolOptions, make_mark
 from .prompts import Prompt, PromptOptions
 from .resources import Resource, ResourceOptions
-from .tool import MarkOptions, McpTool, make_mark
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -9,11 +9,11 @@ from flask import Request, Response, current_app, url_for
 from werkzeug.routing import BuildError
 
 from ..auth import Caller
-from ..changes import announces_changes
 from ..config import server_info
 from ..http import explorer
 from ..http.io import json_response, make_page, page_response, rest_error
 from ..http.routes import ENDPOINTS, Route, own_url
+from ..mailbox import announces_changes
 from ..origins import host_name
 from ..registry import EXTENSION, Registry
 from ..strict_json import write

@@ -15,14 +15,14 @@ from ..auth import Caller
 from ..call import METHOD, Cancellation, log_unexpected, new_id
 from ..envelope import Handler, RpcRequest, RpcResponse, answer_one, is_response
 from ..errors import InvalidRequest, RpcError, ServerFault, SessionMissing, Unauthorized
-from ..http.batches import answer_batch
 from ..http.io import error_response, json_response, no_content, read_json_body
+from ..http.jsonrpc import answer_batch
 from ..http.routes import Route, preprocess_request
 from ..mailbox import NoMailbox
 from ..registry import Registry
 from . import elicitation, methods, protocol, server, sessions, subscriptions
 from .protocol import RequestContext
-from .replies import ClientReplies, SessionLogLevel
+from .sessions import ClientReplies, SessionLogLevel
 from .streams import EVENTS, Backlog, EventStream, buffered_response, reply_event, stream_response_class
 from .subscriptions import Subscription
 

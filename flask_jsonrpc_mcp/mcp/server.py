@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..ask import InputNeeded
-from ..changes import announces_changes
 from ..envelope import RpcRequest
 from ..errors import MethodNotFound
+from ..mailbox import announces_changes
 from ..registry import Registry
-from . import elicitation, headers, methods, protocol, subscriptions, versions
+from . import elicitation, methods, protocol, subscriptions, versions
 from .protocol import LEGACY, MODERN, VERSIONS, RequestContext
 from .sessions import Session, negotiate
 
@@ -70,7 +70,7 @@ def handle(message: RpcRequest, context: RequestContext) -> Any:
     protocol.require_id(message)
     if context.version == MODERN:
         context = protocol.with_meta(message, context)
-        headers.check(message, context)
+        protocol.check_headers(message, context)
     else:
         context = protocol.with_optional_meta(message, context)
     params: Any = message.params

@@ -13,9 +13,17 @@ from typing import Any
 from ..ask import ACTIONS, Elicit, ListRoots, Sample
 from ..errors import RpcError
 from ..invoke import INPUT_REQUIRED
-from ..mcp.headers import METHOD_HEADER, NAME_HEADER
 from ..mcp.http import SESSION_HEADER
-from ..mcp.protocol import CLIENT_CAPABILITIES, LOG_LEVEL, MODERN, PROGRESS_TOKEN, PROTOCOL_VERSION, VERSION_HEADER
+from ..mcp.protocol import (
+    CLIENT_CAPABILITIES,
+    LOG_LEVEL,
+    METHOD_HEADER,
+    MODERN,
+    NAME_HEADER,
+    PROGRESS_TOKEN,
+    PROTOCOL_VERSION,
+    VERSION_HEADER,
+)
 from .results import Failure
 from .transport import EVENT_STREAM, Message, Reply, Transport
 
