@@ -7,7 +7,7 @@ and the routes are added; functions may still be registered later.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,13 +20,13 @@ from . import mailbox
 from .auth import Auth, Authenticator, PermissionsLoader, UserLoader
 from .checks import checked_permissions, name_of
 from .config import NO_DOTS, PREFIX, set_defaults
-from .decorators import Decorators, ToolGroup
+from .decorators import Declared, Decorators, ToolGroup
 from .http import jsonrpc, rest, routes
 from .http.explorer import ROUTES as EXPLORER_ROUTES
 from .http.routes import Route
 from .mcp import discovery
 from .mcp import http as mcp_http
-from .method import McpTool, Method, make_method
+from .method import make_method
 from .prompts import Completer, Prompt, completer_name
 from .rate_limits import RateLimits
 from .registry import EXTENSION, Registry
@@ -139,15 +139,12 @@ class McpBlueprint(Decorators, Blueprint):
         self._registry.remove_completers(self._registry.resources.collection_for(uri).remove(uri))
         self._announce(mailbox.RESOURCES)
 
-    def _register(
-        self,
-        kind: type[Method],
-        name: str | None,
-        func: Callable[..., Any],
-        options: Mapping[str, Any],
-        mark: McpTool | None = None,
-    ) -> None:
+    def _register(self, declared: Declared) -> None:
         registry = self._registry
+        if declared.kind is Completer:
+            registry.completers.add(self._make_completer(declared))
+            return
+        kind, name, func, options, mark, _ = declared
         method = make_method(kind, func, name, options, registry.rate_limits.parse, mark)
         if isinstance(method, Prompt):
             registry.prompts.add(method)
@@ -159,10 +156,8 @@ class McpBlueprint(Decorators, Blueprint):
             registry.methods.add(method)
             self._announce(mailbox.TOOLS)
 
-    def _register_completer(
-        self, completed: str, argument: str, func: Callable[..., Any], options: Mapping[str, Any]
-    ) -> None:
-        registry = self._registry
+    def _make_completer(self, declared: Declared) -> Completer:
+        registry, func, argument, completed = self._registry, declared.func, declared.argument, declared.name or ""
         found = registry.prompts.get(completed) or registry.resources.templates.get(completed)
         if found is None:
             raise ValueError(
@@ -174,8 +169,8 @@ class McpBlueprint(Decorators, Blueprint):
             known = ", ".join(properties) or "none"
             raise ValueError(f"{name_of(func)}: {name_of(found.func)} has no argument {argument!r} (it has: {known})")
         name = completer_name(found.name, argument)
-        completer = make_method(Completer, func, name, options, registry.rate_limits.parse)
-        registry.completers.add(replace(completer, access=found.access | completer.access))
+        completer = make_method(Completer, func, name, declared.options, registry.rate_limits.parse)
+        return replace(completer, access=found.access | completer.access)
 
     def notify_changed(self, what: str) -> None:
         """Notify the listening clients of all workers of a change.
