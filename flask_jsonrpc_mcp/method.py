@@ -267,7 +267,7 @@ class Method:
     @property
     def listed(self) -> bool:
         """Whether it appears in the list of its kind. A method that is not a tool can only be called."""
-        return self.tool is not None
+        return self.mark is not None or hasattr(self.func, MARK)
 
     @property
     def read_only(self) -> bool:

@@ -18,7 +18,7 @@ from flask import Request, Response, current_app, request
 
 from ..auth import Caller
 from ..call import Call, Result
-from ..config import GET_NONE, GET_READ_ONLY, server_info
+from ..config import GET_NONE, GET_READ_ONLY
 from ..envelope import Handler, Prepared, RpcRequest, RpcResponse, answer_one
 from ..errors import InvalidRequest, MethodNotFound, Overloaded, RpcError, VerbNotAllowed
 from ..invoke import invoke
@@ -107,26 +107,23 @@ class _Exchange:
 
     def _call(self, message: RpcRequest) -> Any:
         try:
-            return self._run(message)
+            if self.tool is None and message.method == DISCOVER:
+                return invoke(Call(DISCOVER, message.params, self.caller, FACE), self.registry, self._discover).value
+            if self.tool is not None and message.method != self.tool:
+                raise InvalidRequest("The request names another method than its URL")
+            call = Call(
+                message.method,
+                message.params,
+                self.caller,
+                face_of(self.request, FACE),
+                listed_only=self.tool is not None,
+                read_only=self.by_get and current_app.config["JSONRPC_MCP_GET_METHODS"] == GET_READ_ONLY,
+            )
+            return invoke(call, self.registry).plain
         except RpcError as error:
             if isinstance(error, InvalidRequest) or (self.tool is not None and isinstance(error, MethodNotFound)):
                 self.refusals.append(error)
             raise
-
-    def _run(self, message: RpcRequest) -> Any:
-        if self.tool is None and message.method == DISCOVER:
-            return invoke(Call(DISCOVER, message.params, self.caller, FACE), self.registry, self._discover).value
-        if self.tool is not None and message.method != self.tool:
-            raise InvalidRequest("The request names another method than its URL")
-        call = Call(
-            message.method,
-            message.params,
-            self.caller,
-            face_of(self.request, FACE),
-            listed_only=self.tool is not None,
-            read_only=self.by_get and current_app.config["JSONRPC_MCP_GET_METHODS"] == GET_READ_ONLY,
-        )
-        return invoke(call, self.registry).plain
 
     def _discover(self) -> Result:
         self.registry.auth.require_discovery(self.caller)
@@ -213,10 +210,11 @@ def _client_has_left() -> bool:
 
 def _openrpc_document(listing: Listing[Method]) -> Prepared:
     """Describe methods as an OpenRPC document, the result of ``rpc.discover``."""
-    server = server_info(current_app)
-    info = {"title": server["name"], "version": server["version"]}
-    if current_app.config["JSONRPC_MCP_INSTRUCTIONS"]:
-        info["description"] = current_app.config["JSONRPC_MCP_INSTRUCTIONS"]
+    config = current_app.config
+    name = config["JSONRPC_MCP_SERVER_NAME"] or current_app.name
+    info = {"title": name, "version": config["JSONRPC_MCP_SERVER_VERSION"]}
+    if config["JSONRPC_MCP_INSTRUCTIONS"]:
+        info["description"] = config["JSONRPC_MCP_INSTRUCTIONS"]
     servers = [{"name": info["title"], "url": own_url("jsonrpc", external=True)}]
     head = write({"openrpc": OPENRPC_VERSION, "info": info, "servers": servers})
     # The rest depends on nothing else, and is the largest part: its members are put before the last brace of the head.

@@ -19,7 +19,7 @@ from werkzeug.datastructures import Headers
 from ..ask import NO_ANSWERS, Answers
 from ..auth import Caller
 from ..call import COMPLETION, LOG_LEVELS, MCP, METHOD, PROMPT, RESOURCE, Call, Cancellation
-from ..config import NO_DOTS, PREFIX, server_info
+from ..config import NO_DOTS, PREFIX
 from ..envelope import RpcRequest, is_id, notification
 from ..errors import (
     MAX_QUOTED,
@@ -121,10 +121,11 @@ class RequestContext(NamedTuple):
     answers: Answers = NO_ANSWERS
 
     @classmethod
-    def new(cls, app: Flask, registry: Registry, caller: Caller, **others: Any) -> RequestContext:
+    def new(
+        cls, app: Flask, registry: Registry, caller: Caller, cancellation: Cancellation | None = None, **others: Any
+    ) -> RequestContext:
         """Build the context of a request before its ``_meta`` or its session is known."""
-        made = {"version": MODERN, "cancellation": Cancellation(), "log_level": LogLevel(), "progress": Progress()}
-        return cls(app, registry, caller, **{**made, **others})
+        return cls(app, registry, caller, MODERN, cancellation or Cancellation(), LogLevel(), Progress(), **others)
 
     def setting(self, name: str) -> Any:
         """Return the setting ``JSONRPC_MCP_<name>``."""
@@ -185,6 +186,11 @@ class Notifier:
         if logger is not None:
             params["logger"] = logger
         self._send(notification("notifications/message", params))
+
+
+def server_info(app: Flask) -> dict[str, str]:
+    """Return the name and version of a server, as in ``serverInfo``."""
+    return {"name": app.config[PREFIX + "SERVER_NAME"] or app.name, "version": app.config[PREFIX + "SERVER_VERSION"]}
 
 
 def is_modern(message: Any, named_version: str | None = None) -> bool:
@@ -294,18 +300,23 @@ def check_headers(message: RpcRequest, context: RequestContext) -> None:
     that of https://modelcontextprotocol.io/specification/2026-07-28/basic/transports
 
     :raises HeaderMismatch: naming the header.
+    :raises UnsupportedVersion: if both name another version than 2026-07-28.
     """
     headers = context.headers
-    if headers is None:
-        require_modern(context.version)
-        return
-    _require_equal(VERSION_HEADER, context.named_version, context.version)
+    if headers is not None and context.named_version != context.version:
+        raise _mismatch(VERSION_HEADER, context.named_version, context.version)
     require_modern(context.version)
-    _require_equal(METHOD_HEADER, _header(headers, METHOD_HEADER), message.method)
+    if headers is None:
+        return
+    method = _header(headers, METHOD_HEADER)
+    if method != message.method:
+        raise _mismatch(METHOD_HEADER, method, message.method)
     params: Any = message.params
     if message.method in TARGETS:
         _, param = TARGETS[message.method]
-        _require_equal(NAME_HEADER, _decoded(headers, NAME_HEADER), params.get(param))
+        name = _decoded(headers, NAME_HEADER)
+        if name is None or name != params.get(param):
+            raise _mismatch(NAME_HEADER, name, params.get(param))
     if message.method == "tools/call":
         arguments = params.get("arguments", {})
         for argument in _mirrored_arguments(params["name"], context) if isinstance(arguments, dict) else ():
@@ -332,12 +343,11 @@ def _check_argument(argument: MirroredArgument, headers: Headers, arguments: Any
         raise HeaderMismatch(f"{argument.header} differs from the argument {argument.path[-1]!r}")
 
 
-def _require_equal(name: str, header: str | None, value: Any) -> None:
+def _mismatch(name: str, header: str | None, value: Any) -> HeaderMismatch:
     if header is None:
-        raise HeaderMismatch(f"{name} is missing")
-    if header != value:
-        shown = one_line(str(value), MAX_QUOTED)
-        raise HeaderMismatch(f"{name} is {one_line(header, MAX_QUOTED)!r}, but the body has {shown!r}")
+        return HeaderMismatch(f"{name} is missing")
+    shown = one_line(str(value), MAX_QUOTED)
+    return HeaderMismatch(f"{name} is {one_line(header, MAX_QUOTED)!r}, but the body has {shown!r}")
 
 
 def _header(headers: Headers, name: str) -> str | None:
