@@ -16,8 +16,8 @@ from .content import (
 from .decorators import ToolGroup
 from .errors import RpcError
 from .invoke import method_called
+from .method import mcp_tool
 from .passwords import CachedPasswords
-from .tool import mcp_tool
 
 __all__ = [
     "SIGNED_IN",

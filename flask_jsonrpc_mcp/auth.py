@@ -207,9 +207,10 @@ class Authenticator:
 
         :raises Unauthorized: if there are credentials that are wrong, malformed or of another scheme.
         """
-        if self.ways:
-            g.flask_httpauth_user = None  # a before_request function, or a context around the request, may have set it
         address = request.remote_addr or ""
+        if not self.ways:
+            return self.anonymous(address)
+        g.flask_httpauth_user = None  # a before_request function, or a context around the request, may have set it
         claiming = [way for way in self.ways if way.claims(request)]
         if len(claiming) > 1:
             raise Unauthorized("Send credentials of one kind only")
@@ -217,7 +218,7 @@ class Authenticator:
             found = way.find(request)
             if found is not None:
                 return self._signed_in(*found, way, (way.scheme or APP).lower(), address)
-        if claiming or (self.ways and request.headers.get("Authorization", "").strip()):
+        if claiming or request.headers.get("Authorization", "").strip():
             raise Unauthorized()
         return self.anonymous(address)
 

@@ -7,7 +7,7 @@ and the routes are added; functions may still be registered later.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,22 +16,21 @@ from flask import Blueprint, current_app, has_app_context
 from flask.blueprints import BlueprintSetupState
 from flask.sansio.app import App
 
-from . import changes, mailbox
+from . import mailbox
 from .auth import Auth, Authenticator, PermissionsLoader, UserLoader
 from .checks import checked_permissions, name_of
 from .config import NO_DOTS, PREFIX, set_defaults
-from .decorators import Decorators, ToolGroup
-from .http import host_app, jsonrpc, rest
+from .decorators import Declared, Decorators, ToolGroup
+from .http import jsonrpc, rest, routes
 from .http.explorer import ROUTES as EXPLORER_ROUTES
 from .http.routes import Route
 from .mcp import discovery
 from .mcp import http as mcp_http
-from .method import Method, make_method
+from .method import make_method
 from .prompts import Completer, Prompt, completer_name
 from .rate_limits import RateLimits
 from .registry import EXTENSION, Registry
 from .resources import Resource
-from .tool import McpTool
 
 if TYPE_CHECKING:
     from flask_limiter import Limiter
@@ -105,7 +104,7 @@ class McpBlueprint(Decorators, Blueprint):
                 merge_slashes=False,
                 provide_automatic_options=False,
             )
-        host_app.answer_rejected_requests(self, {route.endpoint: route for route in self._routes}, self._registry)
+        routes.answer_rejected_requests(self, {route.endpoint: route for route in self._routes}, self._registry)
         self._csrf_exempt = csrf_exempt
         self.record(self._mount)
 
@@ -122,7 +121,7 @@ class McpBlueprint(Decorators, Blueprint):
         :raises KeyError: if there is no such method.
         """
         self._registry.methods.remove(name)
-        self._announce(changes.TOOLS)
+        self._announce(mailbox.TOOLS)
 
     def remove_prompt(self, name: str) -> None:
         """Remove a prompt and its completers.
@@ -130,7 +129,7 @@ class McpBlueprint(Decorators, Blueprint):
         :raises KeyError: if there is no such prompt.
         """
         self._registry.remove_completers(self._registry.prompts.remove(name))
-        self._announce(changes.PROMPTS)
+        self._announce(mailbox.PROMPTS)
 
     def remove_resource(self, uri: str) -> None:
         """Remove a resource and its completers, by the URI or template it was registered with.
@@ -138,32 +137,27 @@ class McpBlueprint(Decorators, Blueprint):
         :raises KeyError: if there is no such resource.
         """
         self._registry.remove_completers(self._registry.resources.collection_for(uri).remove(uri))
-        self._announce(changes.RESOURCES)
+        self._announce(mailbox.RESOURCES)
 
-    def _register(
-        self,
-        kind: type[Method],
-        name: str | None,
-        func: Callable[..., Any],
-        options: Mapping[str, Any],
-        mark: McpTool | None = None,
-    ) -> None:
+    def _register(self, declared: Declared) -> None:
         registry = self._registry
+        if declared.kind is Completer:
+            registry.completers.add(self._make_completer(declared))
+            return
+        kind, name, func, options, mark, _ = declared
         method = make_method(kind, func, name, options, registry.rate_limits.parse, mark)
         if isinstance(method, Prompt):
             registry.prompts.add(method)
-            self._announce(changes.PROMPTS)
+            self._announce(mailbox.PROMPTS)
         elif isinstance(method, Resource):
             registry.resources.collection_for(method.name).add(method)
-            self._announce(changes.RESOURCES)
+            self._announce(mailbox.RESOURCES)
         else:
             registry.methods.add(method)
-            self._announce(changes.TOOLS)
+            self._announce(mailbox.TOOLS)
 
-    def _register_completer(
-        self, completed: str, argument: str, func: Callable[..., Any], options: Mapping[str, Any]
-    ) -> None:
-        registry = self._registry
+    def _make_completer(self, declared: Declared) -> Completer:
+        registry, func, argument, completed = self._registry, declared.func, declared.argument, declared.name or ""
         found = registry.prompts.get(completed) or registry.resources.templates.get(completed)
         if found is None:
             raise ValueError(
@@ -175,8 +169,8 @@ class McpBlueprint(Decorators, Blueprint):
             known = ", ".join(properties) or "none"
             raise ValueError(f"{name_of(func)}: {name_of(found.func)} has no argument {argument!r} (it has: {known})")
         name = completer_name(found.name, argument)
-        completer = make_method(Completer, func, name, options, registry.rate_limits.parse)
-        registry.completers.add(replace(completer, access=found.access | completer.access))
+        completer = make_method(Completer, func, name, declared.options, registry.rate_limits.parse)
+        return replace(completer, access=found.access | completer.access)
 
     def notify_changed(self, what: str) -> None:
         """Notify the listening clients of all workers of a change.
@@ -186,7 +180,7 @@ class McpBlueprint(Decorators, Blueprint):
 
         :param what: ``"tools"``, ``"prompts"`` or ``"resources"`` for that list, or the URI of a changed resource.
         """
-        changes.announce(self._registry.name, what)
+        mailbox.announce(self._registry.name, what)
 
     def _announce(self, what: str) -> None:
         if has_app_context() and mailbox.EXTENSION in current_app.extensions:
@@ -271,9 +265,9 @@ class McpBlueprint(Decorators, Blueprint):
             )
             endpoints.add(well_known.endpoint)
         _check_rules(app, endpoints)
-        if host_app.EXTENSION not in app.extensions:
-            app.extensions[host_app.EXTENSION] = host_app.HostApp(app)
-        app.extensions[host_app.EXTENSION].add(endpoints, csrf_exempt=self._csrf_exempt)
+        if routes.EXTENSION not in app.extensions:
+            app.extensions[routes.EXTENSION] = routes.HostApp(app)
+        app.extensions[routes.EXTENSION].add(endpoints, csrf_exempt=self._csrf_exempt)
 
 
 def _check_rules(app: App, endpoints: set[str]) -> None:

@@ -256,7 +256,7 @@ class Call:
         return answers
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Result:
     """The result of a call, as plain JSON values.
 

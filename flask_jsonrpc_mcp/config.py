@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Flask
 from flask.sansio.app import App
 
 from .envelope import MAX_BATCH
@@ -83,8 +82,3 @@ def set_defaults(app: App) -> None:
     for origin in app.config[PREFIX + "ALLOWED_ORIGINS"]:
         if read_origin(origin) is None:
             raise ValueError(f"{PREFIX}ALLOWED_ORIGINS must be a list such as ['https://app.example'], not {origin!r}")
-
-
-def server_info(app: Flask) -> dict[str, str]:
-    """Return the name and version of this server, as MCP's ``serverInfo``."""
-    return {"name": app.config[PREFIX + "SERVER_NAME"] or app.name, "version": app.config[PREFIX + "SERVER_VERSION"]}

@@ -6,15 +6,30 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
 from .checks import check_options, checked_name, checked_permissions, naming
-from .method import CommonOptions, Method, MethodOptions, ToolOptions
-from .prompts import Prompt, PromptOptions
+from .method import CommonOptions, MarkOptions, McpTool, Method, MethodOptions, ToolOptions, make_mark
+from .prompts import Completer, Prompt, PromptOptions
 from .resources import Resource, ResourceOptions
-from .tool import MarkOptions, McpTool, make_mark
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Declared(NamedTuple):
+    """A function, and what it was declared as.
+
+    :param name: Its name or URI; that of the prompt or resource template for a completer.
+    :param mark: Makes a method a tool.
+    :param argument: What a completer completes.
+    """
+
+    kind: type[Method]
+    name: str | None
+    func: Callable[..., Any]
+    options: Mapping[str, Any]
+    mark: McpTool | None = None
+    argument: str = ""
 
 
 class Decorators:
@@ -48,7 +63,7 @@ class Decorators:
             check_options("tool", options, ToolOptions)
         marked = {option: value for option, value in options.items() if option in MarkOptions.__annotations__}
         others = {option: value for option, value in options.items() if option not in marked}
-        self._register(Method, name, func, others, make_mark(func, marked))
+        self._register(Declared(Method, name, func, others, make_mark(func, marked)))
         return func
 
     @overload
@@ -83,7 +98,7 @@ class Decorators:
 
     def add_method(self, name: str | None, func: F, **options: Unpack[MethodOptions]) -> F:
         """Register a function as a method without a decorator. See :meth:`method`."""
-        self._register(Method, name, func, options)
+        self._register(Declared(Method, name, func, options))
         return func
 
     @overload
@@ -113,7 +128,7 @@ class Decorators:
 
     def add_prompt(self, name: str | None, func: F, **options: Unpack[PromptOptions]) -> F:
         """Register a function as a prompt without a decorator. See :meth:`prompt`."""
-        self._register(Prompt, name, func, options)
+        self._register(Declared(Prompt, name, func, options))
         return func
 
     def resource(self, uri: str, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
@@ -142,7 +157,7 @@ class Decorators:
 
     def add_resource(self, uri: str, func: F, **options: Unpack[ResourceOptions]) -> F:
         """Register a function as a resource without a decorator. See :meth:`resource`."""
-        self._register(Resource, uri, func, options)
+        self._register(Declared(Resource, uri, func, options))
         return func
 
     def completer(self, completed: str, argument: str, **options: Unpack[CommonOptions]) -> Callable[[F], F]:
@@ -157,37 +172,13 @@ class Decorators:
         """
 
         def add(func: F) -> F:
-            self._register_completer(completed, argument, func, options)
+            self._register(Declared(Completer, completed, func, options, argument=argument))
             return func
 
         return add
 
-    def _register(
-        self,
-        kind: type[Method],
-        name: str | None,
-        func: Callable[..., Any],
-        options: Mapping[str, Any],
-        mark: McpTool | None = None,
-    ) -> None:
-        """Register a function as a method, prompt or resource.
-
-        :param mark: Makes a method a tool.
-        """
+    def _register(self, declared: Declared) -> None:
         raise NotImplementedError
-
-    def _register_completer(
-        self, completed: str, argument: str, func: Callable[..., Any], options: Mapping[str, Any]
-    ) -> None:
-        raise NotImplementedError
-
-
-class _Declared(NamedTuple):
-    kind: type[Method]
-    name: str | None
-    func: Callable[..., Any]
-    options: Mapping[str, Any]
-    mark: McpTool | None
 
 
 class ToolGroup(Decorators):
@@ -209,35 +200,24 @@ class ToolGroup(Decorators):
 
     def __init__(self, name: str) -> None:
         self.name = checked_name(None, name)
-        self._declared: list[_Declared] = []
-        self._completers: list[tuple[str, str, Callable[..., Any], Mapping[str, Any]]] = []
+        self._declared: list[Declared] = []
 
     def register_on(self, target: Decorators, access: Iterable[str] = ()) -> None:
         """Register everything on a blueprint. :meth:`.McpBlueprint.add_group` calls this."""
         needed = checked_permissions("access", access)
-        names = {}
-        for declared in self._declared:
+        names: dict[str | None, str] = {}
+        # Completers last, because what they complete must be registered before.
+        for declared in sorted(self._declared, key=lambda declared: declared.kind is Completer):
             name = declared.name
-            if declared.kind is not Resource:
-                with naming(declared.func):
+            with naming(declared.func):
+                own_access = checked_permissions("access", declared.options.get("access", ()))
+                if declared.kind is Completer:
+                    name = names.get(name, name)
+                elif declared.kind is not Resource:
                     own_name = checked_name(declared.func, name)
-                name = names[own_name] = f"{self.name}.{own_name}"
-            options = {**declared.options, "access": needed.union(declared.options.get("access", ()))}
-            target._register(declared.kind, name, declared.func, options, declared.mark)
-        for completed, argument, func, own in self._completers:
-            target._register_completer(names.get(completed, completed), argument, func, own)
+                    name = names[own_name] = f"{self.name}.{own_name}"
+            options = {**declared.options, "access": needed | own_access}
+            target._register(declared._replace(name=name, options=options))
 
-    def _register(
-        self,
-        kind: type[Method],
-        name: str | None,
-        func: Callable[..., Any],
-        options: Mapping[str, Any],
-        mark: McpTool | None = None,
-    ) -> None:
-        self._declared.append(_Declared(kind, name, func, options, mark))
-
-    def _register_completer(
-        self, completed: str, argument: str, func: Callable[..., Any], options: Mapping[str, Any]
-    ) -> None:
-        self._completers.append((completed, argument, func, options))
+    def _register(self, declared: Declared) -> None:
+        self._declared.append(declared)

@@ -22,12 +22,11 @@ from .http.routes import local_request_context, preprocess_request
 from .lookup import registries_of
 from .mcp.protocol import MODERN
 from .mcp.versions import describe_tool
-from .method import Method
+from .method import Method, marks
 from .origins import host_name, is_loopback, read_origin
 from .registry import Registry
 from .schema.walk import walk
 from .strict_json import write
-from .tool import marks
 
 __all__ = ["Finding", "examine"]
 

@@ -20,7 +20,7 @@ Params = Mapping[str, Any] | Sequence[Any]
 Id = str | int | float | None
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class RpcRequest:
     """A well-formed request.
 
@@ -33,7 +33,7 @@ class RpcRequest:
     wants_reply: bool = True
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class RpcResponse:
     """The response to one request: a result, or an error."""
 
@@ -74,14 +74,17 @@ Handler = Callable[[RpcRequest], Any]
 """Runs one request and returns its result, or raises `RpcError`."""
 
 
-def answer_one(item: Any, handler: Handler) -> RpcResponse | None:
-    """Run one request; ``None`` for a notification, whether it failed or not."""
+def answer_one(item: Any, handler: Callable[..., Any], *context: Any) -> RpcResponse | None:
+    """Run one request; ``None`` for a notification, whether it failed or not.
+
+    :param handler: Called with the request and ``context``; returns the result, or raises `RpcError`.
+    """
     try:
         request = read_request(item)
     except InvalidRequest as error:
         return RpcResponse(readable_id(item), error=error)
     try:
-        result = handler(request)
+        result = handler(request, *context)
     except RpcError as error:
         return RpcResponse(request.id, error=error) if request.wants_reply else None
     return RpcResponse(request.id, result) if request.wants_reply else None

@@ -11,10 +11,9 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
 from concurrent.futures import Future
-from contextlib import ExitStack
 from types import AsyncGeneratorType, CoroutineType, GeneratorType, NoneType
 from typing import Any
 
@@ -98,23 +97,25 @@ def _run_method(call: Call, method: Method, registry: Registry) -> Result:
     # never finish.
     if method.rate_limit and not call.answers.has_run:
         registry.rate_limits.count_method(call.caller, call.kind, method.name, method.rate_limit)
-    run = functools.partial(_run, registry.around, call, method, positional, named)
-    return run() if method.timeout is None else _run_within(method.timeout, call, run)
+    token = running_call.set(call)
+    try:
+        if method.timeout is None:
+            return _run(registry.around, call, method, positional, named)
+        run = functools.partial(_run, registry.around, call, method, positional, named)
+        return _run_within(method.timeout, call, run)
+    finally:
+        running_call.reset(token)
 
 
 def _run(
-    around: Iterable[Hook], call: Call, method: Method, positional: Sequence[Any], named: Mapping[str, Any]
+    around: Sequence[Hook], call: Call, method: Method, positional: Sequence[Any], named: Mapping[str, Any]
 ) -> Result:
     """Run a method, and dump its result, inside the functions of ``@rpc.around``."""
-    token = running_call.set(call)
-    try:
-        with ExitStack() as stack:
-            for hook in around:
-                stack.enter_context(hook(call))
-            return method.dump(_call_function(call, method, positional, named), call)
-        raise RuntimeError("a function of @rpc.around suppressed the exception of the method; let it pass")
-    finally:
-        running_call.reset(token)
+    if not around:
+        return method.dump(_call_function(call, method, positional, named), call)
+    with around[0](call):
+        return _run(around[1:], call, method, positional, named)
+    raise RuntimeError("a function of @rpc.around suppressed the exception of the method; let it pass")
 
 
 def _call_function(call: Call, method: Method, positional: Sequence[Any], named: Mapping[str, Any]) -> Any:

@@ -21,12 +21,11 @@ from .call import COMPLETION, METHOD, PROMPT, RESOURCE, Call
 from .checks import check_placeholders, name_of, naming
 from .errors import InvalidCursor, MethodNotFound, SignInRequired
 from .failures import ErrorHandlers
-from .method import M, Method
+from .method import M, Method, marks
 from .prompts import Completer, Prompt, completer_name
 from .rate_limits import RateLimits
 from .resources import Resource, is_template
 from .strict_json import has_lazy_text, is_lazy
-from .tool import marks
 
 EXTENSION = "jsonrpc_mcp"
 """``app.extensions["jsonrpc_mcp"]`` has the registries of the app's blueprints by full blueprint name."""

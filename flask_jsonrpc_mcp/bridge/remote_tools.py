@@ -19,10 +19,10 @@ from urllib.parse import quote
 from ..config import NO_DOTS
 from ..envelope import VERSION
 from ..errors import InvalidParams, MethodNotFound, Problem, RpcError, UnknownTool, one_line
+from ..method import HINTS
 from ..registry import alias_of
 from ..schema.walk import inline_references
 from ..strict_json import write
-from ..tool import HINTS
 from .site import MAX_RESPONSE, Cancelled, Site, SiteFailure, SiteResponse
 
 LIST_PATH = "/mcp/tools/list"

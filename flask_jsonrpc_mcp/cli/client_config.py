@@ -13,7 +13,7 @@ from flask import current_app
 from flask.cli import ScriptInfo, with_appcontext
 
 from ..clients import BEARER, CLIENTS, Server
-from ..config import server_info
+from ..mcp.protocol import server_info
 from .arguments import blueprint_option, find_blueprint, mcp_path
 from .output import printable
 

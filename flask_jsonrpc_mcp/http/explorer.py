@@ -21,7 +21,6 @@ from werkzeug.datastructures import Headers
 
 from ..auth import Caller
 from ..clients import BEARER, CLIENTS, Server
-from ..config import server_info
 from ..registry import Registry
 from ..strict_json import write
 from .io import json_response, make_page, page_response, rest_error
@@ -144,7 +143,7 @@ def _page_response_class(response_class: type[Response]) -> type[PageResponse]:
 
 def _connect(ways: list[dict[str, str]], *, required: bool) -> dict[str, Any]:
     """Return what to paste into each AI client, and what the variables in it stand for."""
-    name = server_info(current_app)["name"]
+    name = current_app.config["JSONRPC_MCP_SERVER_NAME"] or current_app.name
     headers, notes = _credentials(ways, re.sub(r"[^A-Z0-9]+", "_", f"mcp {name}".upper()).rstrip("_"))
     if headers and not required:
         notes.append("Leave it out, with its header, to use what is open to everyone.")

@@ -1,26 +1,31 @@
 """The JSON-RPC face: ``/jsonrpc`` for every method, ``/mcp/tools/<name>`` for one tool, by POST or GET.
 
 GET requests can be linked to, prefetched and cached, so by default they run only methods marked as read-only.
+
+A batch holds the thread of its HTTP request for all of its calls. So it has a time and a size, and ends if its client
+leaves. MCP clients of 2025-03-26 send batches too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+import selectors
+import socket
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NoReturn
 
-from flask import Request, Response, current_app
+from flask import Request, Response, current_app, request
 
 from ..auth import Caller
 from ..call import Call, Result
-from ..config import GET_NONE, GET_READ_ONLY, server_info
-from ..envelope import Prepared, RpcRequest, RpcResponse, answer_one
-from ..errors import InvalidRequest, MethodNotFound, RpcError, VerbNotAllowed
+from ..config import GET_NONE, GET_READ_ONLY
+from ..envelope import Handler, Prepared, RpcRequest, RpcResponse, answer_one
+from ..errors import InvalidRequest, MethodNotFound, Overloaded, RpcError, VerbNotAllowed
 from ..invoke import invoke
 from ..method import Method
 from ..registry import Listing, Registry
 from ..schema.walk import has_references, replace_references
 from ..strict_json import write
-from .batches import answer_batch
 from .io import (
     error_response,
     face_of,
@@ -39,6 +44,13 @@ MIMETYPES = ("application/json", "application/json-rpc", "application/jsonreques
 
 DISCOVER = "rpc.discover"
 OPENRPC_VERSION = "1.3.2"
+
+CHECK_CLIENT_AFTER = 1.0
+"""After how many seconds a batch checks whether its client has left. A client that closes its sending side at once, but
+still reads, gets a short batch complete."""
+
+# A WSGI server does not say that a client has left before it writes, but these have the connection in the environ.
+_SOCKETS = ("gunicorn.socket", "werkzeug.socket")
 
 
 def post(request: Request, registry: Registry, caller: Caller, name: str | None = None) -> Response:
@@ -95,26 +107,23 @@ class _Exchange:
 
     def _call(self, message: RpcRequest) -> Any:
         try:
-            return self._run(message)
+            if self.tool is None and message.method == DISCOVER:
+                return invoke(Call(DISCOVER, message.params, self.caller, FACE), self.registry, self._discover).value
+            if self.tool is not None and message.method != self.tool:
+                raise InvalidRequest("The request names another method than its URL")
+            call = Call(
+                message.method,
+                message.params,
+                self.caller,
+                face_of(self.request, FACE),
+                listed_only=self.tool is not None,
+                read_only=self.by_get and current_app.config["JSONRPC_MCP_GET_METHODS"] == GET_READ_ONLY,
+            )
+            return invoke(call, self.registry).plain
         except RpcError as error:
             if isinstance(error, InvalidRequest) or (self.tool is not None and isinstance(error, MethodNotFound)):
                 self.refusals.append(error)
             raise
-
-    def _run(self, message: RpcRequest) -> Any:
-        if self.tool is None and message.method == DISCOVER:
-            return invoke(Call(DISCOVER, message.params, self.caller, FACE), self.registry, self._discover).value
-        if self.tool is not None and message.method != self.tool:
-            raise InvalidRequest("The request names another method than its URL")
-        call = Call(
-            message.method,
-            message.params,
-            self.caller,
-            face_of(self.request, FACE),
-            listed_only=self.tool is not None,
-            read_only=self.by_get and current_app.config["JSONRPC_MCP_GET_METHODS"] == GET_READ_ONLY,
-        )
-        return invoke(call, self.registry).plain
 
     def _discover(self) -> Result:
         self.registry.auth.require_discovery(self.caller)
@@ -134,12 +143,78 @@ ROUTES = (
 )
 
 
+def answer_batch(
+    items: list[Any],
+    handler: Handler,
+    answer: Callable[[Any, Handler], RpcResponse | None] = answer_one,
+    *,
+    omit_null_id: bool = False,
+) -> bytes | None:
+    """Answer requests one after the other, and serialise the responses; ``None`` if there are none.
+
+    A request that runs is not interrupted. But once the batch has used up its time or its size, or its client has left,
+    the remaining requests do not run, and are answered with an error.
+
+    :param answer: Answers one item with a handler.
+    :raises InvalidRequest: if the batch is empty or too long.
+    """
+    if not 0 < len(items) <= current_app.config["JSONRPC_MCP_MAX_BATCH"]:
+        raise InvalidRequest()
+    started, size, reason = time.monotonic(), 0, ""
+    bodies = []
+    for number, item in enumerate(items):
+        if not reason and (reason := _reason_to_stop(time.monotonic() - started, size)):
+            handler = _refuse_because(reason)
+            current_app.logger.warning("batch stopped after %d of %d requests: %s", number, len(items), reason)
+        response = answer(item, handler)
+        if response is not None:
+            bodies.append(response.to_bytes(omit_null_id=omit_null_id))
+            size += len(bodies[-1])
+    return b"[" + b",".join(bodies) + b"]" if bodies else None
+
+
+def _reason_to_stop(seconds: float, size: int) -> str:
+    max_seconds = current_app.config["JSONRPC_MCP_BATCH_TIMEOUT"]
+    max_bytes = current_app.config["JSONRPC_MCP_MAX_BATCH_BYTES"]
+    if seconds >= max_seconds:
+        return f"the batch has taken more than {max_seconds} seconds"
+    if size >= max_bytes:
+        return f"the responses of the batch have more than {max_bytes} bytes"
+    if seconds >= CHECK_CLIENT_AFTER and _client_has_left():
+        return "the client has closed the connection"
+    return ""
+
+
+def _refuse_because(reason: str) -> Handler:
+    def refuse(message: RpcRequest) -> NoReturn:
+        raise Overloaded(f"Not run: {reason}")
+
+    return refuse
+
+
+def _client_has_left() -> bool:
+    """Return whether the client has closed the connection, as far as the server lets us see."""
+    connection = next((request.environ[name] for name in _SOCKETS if name in request.environ), None)
+    if connection is None:
+        return False
+    try:
+        with selectors.DefaultSelector() as selector:
+            selector.register(connection, selectors.EVENT_READ)
+            # The end of the stream is readable, and so are bytes of a next request, which must stay where they are.
+            return bool(selector.select(0)) and not connection.recv(1, socket.MSG_PEEK)
+    except ValueError:
+        return False  # TLS cannot peek
+    except OSError:
+        return True  # reset
+
+
 def _openrpc_document(listing: Listing[Method]) -> Prepared:
     """Describe methods as an OpenRPC document, the result of ``rpc.discover``."""
-    server = server_info(current_app)
-    info = {"title": server["name"], "version": server["version"]}
-    if current_app.config["JSONRPC_MCP_INSTRUCTIONS"]:
-        info["description"] = current_app.config["JSONRPC_MCP_INSTRUCTIONS"]
+    config = current_app.config
+    name = config["JSONRPC_MCP_SERVER_NAME"] or current_app.name
+    info = {"title": name, "version": config["JSONRPC_MCP_SERVER_VERSION"]}
+    if config["JSONRPC_MCP_INSTRUCTIONS"]:
+        info["description"] = config["JSONRPC_MCP_INSTRUCTIONS"]
     servers = [{"name": info["title"], "url": own_url("jsonrpc", external=True)}]
     head = write({"openrpc": OPENRPC_VERSION, "info": info, "servers": servers})
     # The rest depends on nothing else, and is the largest part: its members are put before the last brace of the head.

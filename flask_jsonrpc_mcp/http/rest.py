@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from flask import Request, Response, current_app
 
 from ..auth import Caller
 from ..call import Call
-from ..errors import NoSuchPath, RpcError
+from ..errors import MissingParameter, NoSuchPath, RpcError
 from ..invoke import invoke
 from ..method import Method
 from ..registry import Page, Registry, decode_cursor
@@ -18,12 +18,12 @@ from .routes import ANY_VERB, Route
 
 FACE = "rest"
 
+T = TypeVar("T")
+
 
 def list_tools(request: Request, registry: Registry, caller: Caller) -> Response:
-    from .bodies import load  # imports marshmallow, see `schema.shape`
-
     registry.auth.require_discovery(caller)
-    query = load("list", _first_values(request))
+    query = _first_values(request)
     offset = decode_cursor(query["cursor"]) if "cursor" in query else 0
     listing = registry.methods.listing_for(caller)
     page = listing.page(FACE, offset, current_app.config["JSONRPC_MCP_PAGE_SIZE"], _make_page)
@@ -34,10 +34,8 @@ def list_tools(request: Request, registry: Registry, caller: Caller) -> Response
 
 
 def describe_tool(request: Request, registry: Registry, caller: Caller) -> Response:
-    from .bodies import load  # imports marshmallow, see `schema.shape`
-
     registry.auth.require_discovery(caller)
-    tool = registry.methods.find(load("describe", _first_values(request))["name"], caller)
+    tool = registry.methods.find(_required(_first_values(request), "name", str), caller)
     document: dict[str, Any] = {"tool": {**tool.descriptor, "outputSchema": tool.descriptor.get("outputSchema", {})}}
     if tool.access:
         # A caller sees a tool only with all of these permissions, so this reveals nothing.
@@ -50,11 +48,12 @@ def describe_tool(request: Request, registry: Registry, caller: Caller) -> Respo
 
 
 def invoke_tool(request: Request, registry: Registry, caller: Caller) -> Response:
-    from .bodies import load  # imports marshmallow, see `schema.shape`
-
-    body = load("invoke", read_json_body(request))
+    body = read_json_body(request)
+    name = _required(body, "name", str)
+    # PHP clients send an empty list in place of an empty object.
+    arguments = {} if body.get("arguments") == [] else _required(body, "arguments", dict)
     try:
-        result = invoke(Call(body["name"], body["arguments"], caller, face_of(request, FACE)), registry)
+        result = invoke(Call(name, arguments, caller, face_of(request, FACE)), registry)
     except RpcError as error:
         if error.slug == RpcError.slug:
             return rest_error(error, f"Tool execution failed: {error.message}")
@@ -76,6 +75,17 @@ ROUTES = (
 
 def _first_values(request: Request) -> dict[str, str]:
     return {name: values[0] for name, values in read_query(request).items()}
+
+
+def _required(source: Any, name: str, kind: type[T]) -> T:
+    """Return a member of the query string or the body.
+
+    :raises MissingParameter: if it is missing, empty or of another type.
+    """
+    value = source.get(name) if isinstance(source, dict) else None
+    if not isinstance(value, kind) or value == "":
+        raise MissingParameter(name)
+    return value
 
 
 def _make_page(tools: tuple[Method, ...], next_cursor: str | None) -> Page:

@@ -1,23 +1,32 @@
-"""`Route`: a path of the blueprint, its views by HTTP method, and the checks around them.
+"""`Route`: a path of the blueprint, its views by HTTP method, and what stands before them.
 
-Every failure becomes a response here, in the form of the face that the path belongs to.
+A page whose name was rebound to our address is same-origin for the browser, and its GETs have no ``Origin``: hence the
+check of ``Host``. A page of another site sends its ``Origin``, and the browser may add cached credentials.
+
+Every failure becomes a response here, in the form of the face that the path belongs to. Flask answers some requests to
+our paths before one of our views runs: one with another HTTP method, or one that a ``before_request`` function of the
+app rejects. These responses would be HTML; `answer_rejected_requests` and `HostApp` give them the same form.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from flask import Flask, Request, Response, request, url_for
-from werkzeug.exceptions import HTTPException
+from flask import Blueprint, Flask, Request, Response, current_app, request, url_for
+from flask.sansio.app import App
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, default_exceptions
+from werkzeug.sansio.utils import host_is_trusted
 
 from ..auth import Caller
 from ..call import log_unexpected, new_id
-from ..errors import RpcError, ServerFault, VerbNotAllowed
+from ..config import PREFIX
+from ..errors import Forbidden, RpcError, ServerFault, VerbNotAllowed
+from ..failures import http_failure
+from ..origins import is_dns_name, is_near, read_origin, same_origin
 from ..registry import Registry
-from .guard import allow_origin, check_host, check_origin
 from .io import no_content
 
 ANY_VERB = "*"
@@ -32,6 +41,11 @@ ENDPOINTS = {
     "invoke": "invoke_tool",
 }
 """The endpoints that clients use, by the names under which they are published."""
+
+EXPOSED_HEADERS = ("Mcp-Session-Id", "WWW-Authenticate", "ETag", "Retry-After")
+"""The response headers that a page's script may read."""
+
+EXTENSION = "jsonrpc_mcp_host_app"
 
 View = Callable[..., Response]
 """Called with the request, the registry, the caller and the variables of the path."""
@@ -85,7 +99,7 @@ class Route:
             try:
                 response = route._serve(current, origin, registry, routes, own if route is self else {})
             except HTTPException:
-                raise  # abort() in a callback of the auth object; Flask passes it to host_app
+                raise  # abort() in a callback of the auth object; Flask passes it to `answer_rejected_requests`
             # Callbacks of the app run here too, such as a verify_password that calls sys.exit().
             except BaseException as error:
                 fault = ServerFault(new_id())
@@ -117,7 +131,7 @@ class Route:
             elif view is None:
                 response = self._options(request.method)
             else:
-                # Without a rule `host_app` calls us, for a 404 at most. The app cannot limit guesses there.
+                # Without a rule `HostApp` calls us, for a 404 at most. The app cannot limit guesses there.
                 is_open = self.open or request.url_rule is None
                 caller = Caller() if is_open else registry.auth.admit(request)
                 response = view(request, registry, caller, **variables)
@@ -154,6 +168,131 @@ def _challenge(response: Response, registry: Registry) -> Response:
         for challenge in registry.auth.challenges():
             response.headers.add("WWW-Authenticate", challenge)
     return response
+
+
+def check_host(request: Request) -> None:
+    """Reject requests whose ``Host`` is not a name of this server.
+
+    A page can be rebound to any address that its browser reaches and its author does not, so without settings the peers
+    of this machine and of private networks are checked. A page has a DNS name; addresses and localhost are not rebound.
+
+    :raises Forbidden: naming the setting that would allow it.
+    """
+    config, host = current_app.config, request.host
+    if config["JSONRPC_MCP_ALLOWED_HOSTS"]:
+        if not _is_one_of(host, config["JSONRPC_MCP_ALLOWED_HOSTS"]):
+            raise Forbidden(f"Host not allowed: add it to {PREFIX}ALLOWED_HOSTS if this is a name of this server")
+        return
+    if "werkzeug.proxy_fix.orig" in request.environ or config["TRUSTED_HOSTS"]:
+        return  # behind a proxy that sets the headers, or checked by Flask
+    if not is_dns_name(host) or (config["SERVER_NAME"] and _is_one_of(host, [f".{config['SERVER_NAME']}"])):
+        return
+    if is_near(request.remote_addr or ""):
+        raise Forbidden(
+            f"Host not allowed: set {PREFIX}ALLOWED_HOSTS to the names of this server, such as ['site.example']."
+            " Without it, requests from this machine and from private networks must use an IP address, localhost or"
+            " the SERVER_NAME; behind a proxy, werkzeug's ProxyFix will do"
+        )
+
+
+def _is_one_of(host: str, names: Iterable[str]) -> bool:
+    return host_is_trusted(host.lower(), [name.lower() for name in names])
+
+
+def check_origin(request: Request, origin: str) -> None:
+    """Reject requests from pages of other sites.
+
+    :raises Forbidden: naming the setting that would allow it.
+    """
+    if not same_origin(origin, f"{request.scheme}://{request.host}") and not _is_allowed_origin(origin):
+        raise Forbidden(f"Origin not allowed: add it to {PREFIX}ALLOWED_ORIGINS to let its pages in")
+
+
+def allow_origin(request: Request, origin: str, response: Response) -> None:
+    """Add CORS headers for pages of the allowed origins."""
+    if not _is_allowed_origin(origin):
+        return
+    response.headers["Access-Control-Allow-Origin"] = origin
+    response.headers["Access-Control-Expose-Headers"] = ", ".join(EXPOSED_HEADERS)
+    response.vary.add("Origin")
+    if request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers:
+        response.headers["Access-Control-Allow-Methods"] = response.headers.get("Allow", "")
+        response.headers["Access-Control-Max-Age"] = "600"
+        requested = request.headers.get("Access-Control-Request-Headers")
+        if requested is not None:
+            # All of them: the app chooses the names of Mcp-Param-... headers, and the origin is allowed.
+            response.headers["Access-Control-Allow-Headers"] = requested
+
+
+def _is_allowed_origin(origin: str) -> bool:
+    parsed = read_origin(origin)
+    return parsed is not None and parsed in {
+        read_origin(allowed) for allowed in current_app.config["JSONRPC_MCP_ALLOWED_ORIGINS"]
+    }
+
+
+def answer_rejected_requests(blueprint: Blueprint, routes: Mapping[str, Route], registry: Registry) -> None:
+    """Answer what the app's own ``before_request`` functions raise, such as ``abort(403)``, in the form of each route.
+
+    :param routes: By endpoint, without the name of the blueprint.
+    """
+
+    def answer(error: HTTPException) -> Response | HTTPException:
+        route = routes.get((request.endpoint or "").rpartition(".")[2])
+        if route is None:
+            return error  # a route that the app itself has added to the blueprint
+        failure = http_failure(error) or RpcError(error.name, code=-32603, status=error.code)
+        failure.rpc_status = failure.status
+        response = route.respond_to(failure, registry)
+        response.headers.add("X-Content-Type-Options", "nosniff")
+        return response
+
+    # By status and not for HTTPException, because a handler of the app for just this status would come first.
+    for status in default_exceptions:
+        Blueprint.register_error_handler(blueprint, status, answer)
+
+
+class HostApp:
+    """Our blueprints in an app. It adds one function that runs before each request of the app."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._endpoints: set[str] = set()
+        self._to_exempt: set[str] = set()
+        app.before_request(self._answer_other_methods)
+
+    def add(self, endpoints: set[str], *, csrf_exempt: bool) -> None:
+        """Add a blueprint.
+
+        :param endpoints: Those of our routes.
+        :param csrf_exempt: Exempt them from Flask-WTF's ``CSRFProtect``. They accept only JSON bodies and check
+            ``Origin``, so that no form of another site reaches them. A route that the app itself has added to the
+            blueprint does not, and stays protected.
+        """
+        self._endpoints |= endpoints
+        if csrf_exempt:
+            self._to_exempt |= endpoints
+            self._exempt_from_csrf()
+
+    def _exempt_from_csrf(self) -> None:
+        protection = self._app.extensions.get("csrf")  # where Flask-WTF puts its CSRFProtect
+        if protection is not None and hasattr(protection, "exempt"):
+            while self._to_exempt:
+                protection.exempt(self._app.view_functions[self._to_exempt.pop()])
+
+    def _answer_other_methods(self) -> Any:
+        """Call our view for an HTTP method that it does not serve, because the 405 response of Flask is HTML."""
+        if self._to_exempt:
+            self._exempt_from_csrf()  # the app may have been protected after our blueprint was registered
+            self._to_exempt.clear()
+        rejected = request.routing_exception
+        if not isinstance(rejected, MethodNotAllowed) or not rejected.valid_methods:
+            return None
+        adapter = current_app.create_url_adapter(request)
+        if adapter is None:
+            return None
+        endpoint, variables = adapter.match(method=next(iter(rejected.valid_methods)))
+        return current_app.view_functions[endpoint](**variables) if endpoint in self._endpoints else None
 
 
 def own_url(endpoint: str, *, external: bool = False) -> str:

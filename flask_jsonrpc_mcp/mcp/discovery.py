@@ -9,15 +9,14 @@ from flask import Request, Response, current_app, url_for
 from werkzeug.routing import BuildError
 
 from ..auth import Caller
-from ..changes import announces_changes
-from ..config import server_info
 from ..http import explorer
 from ..http.io import json_response, make_page, page_response, rest_error
 from ..http.routes import ENDPOINTS, Route, own_url
+from ..mailbox import announces_changes
 from ..origins import host_name
 from ..registry import EXTENSION, Registry
 from ..strict_json import write
-from .protocol import MODERN, VERSIONS
+from .protocol import MODERN, VERSIONS, server_info
 from .server import capabilities_of
 
 CARD_TYPE = "application/mcp-server-card+json"
@@ -39,14 +38,14 @@ def server_card(request: Request, registry: Registry, caller: Caller) -> Respons
     """Describe the server as an MCP server card."""
     # Not request.host_url: werkzeug raises for a host such as xn--a, which is invalid punycode.
     host = host_name(request.host).lower() or "localhost"
-    server = server_info(current_app)
+    config, server = current_app.config, server_info(current_app)
     card = {
         "$schema": CARD_SCHEMA,
         # The schema demands a namespace in reverse-DNS order before the name.
         "name": f"{'.'.join(reversed(host.split('.')))}/{server['name']}",
         "version": server["version"],
         "title": server["name"],
-        "description": current_app.config["JSONRPC_MCP_INSTRUCTIONS"] or f"Tools of {server['name']}",
+        "description": config["JSONRPC_MCP_INSTRUCTIONS"] or f"Tools of {server['name']}",
         "remotes": [
             {
                 "type": "streamable-http",
@@ -60,7 +59,7 @@ def server_card(request: Request, registry: Registry, caller: Caller) -> Respons
         make_page(write(card)),
         registry,
         caller,
-        current_app.config["JSONRPC_MCP_LIST_MAX_AGE"],
+        config["JSONRPC_MCP_LIST_MAX_AGE"],
         mimetype=CARD_TYPE,
     )
 

@@ -15,14 +15,14 @@ from ..auth import Caller
 from ..call import METHOD, Cancellation, log_unexpected, new_id
 from ..envelope import Handler, RpcRequest, RpcResponse, answer_one, is_response
 from ..errors import InvalidRequest, RpcError, ServerFault, SessionMissing, Unauthorized
-from ..http.batches import answer_batch
 from ..http.io import error_response, json_response, no_content, read_json_body
+from ..http.jsonrpc import answer_batch
 from ..http.routes import Route, preprocess_request
 from ..mailbox import NoMailbox
 from ..registry import Registry
 from . import elicitation, methods, protocol, server, sessions, subscriptions
 from .protocol import RequestContext
-from .replies import ClientReplies, SessionLogLevel
+from .sessions import ClientReplies, SessionLogLevel
 from .streams import EVENTS, Backlog, EventStream, buffered_response, reply_event, stream_response_class
 from .subscriptions import Subscription
 
@@ -64,17 +64,15 @@ ROUTES = (Route("/mcp", "mcp", {"POST": post}, mcp_error, page="explorer"),)
 
 
 def _serve_modern(payload: Any, context: RequestContext, backlog: Backlog | None) -> Response:
-    def answer(context: RequestContext, stream: EventStream | None = None) -> RpcResponse | None:
-        return _answer_one(payload, partial(_handle_modern, context=context, stream=stream))
-
     if isinstance(payload, dict) and payload.get("method") == protocol.LISTEN:
-        return _stream(answer, context, _listening_plain)
+        return _stream(partial(_answer, payload, _handle_modern), context, _listening_plain)
     if backlog is not None and server.is_streamed(payload, context):
-        return _stream(answer, context, _modern_plain)
-    return _with_backlog(payload, answer(context), backlog, context, _modern_plain)
+        return _stream(partial(_answer, payload, _handle_modern), context, _modern_plain)
+    reply = _answer(payload, _handle_modern, context)
+    return _with_backlog(payload, reply, backlog, context, _modern_plain)
 
 
-def _handle_modern(message: RpcRequest, context: RequestContext, stream: EventStream | None) -> Any:
+def _handle_modern(message: RpcRequest, context: RequestContext, stream: EventStream | None = None) -> Any:
     if not message.wants_reply:
         return None  # 2026-07-28 has no notifications from clients over HTTP; one that comes is ignored
     result = server.handle(message, context)
@@ -101,7 +99,6 @@ def _serve_legacy(payload: Any, context: RequestContext, backlog: Backlog | None
     if is_response(payload):
         replies.deliver(payload)
         return no_content(202)
-    handle = partial(_handle_legacy, replies=replies)
 
     def answer_asking(context: RequestContext, stream: EventStream, needed: InputNeeded | None) -> RpcResponse | None:
         def ask(questions: Any) -> dict[str, Any]:
@@ -109,15 +106,15 @@ def _serve_legacy(payload: Any, context: RequestContext, backlog: Backlog | None
 
         def handle_asking(message: RpcRequest) -> Any:
             return elicitation.run_asking(
-                lambda answers: handle(message, context=context._replace(answers=answers)), ask, needed
+                lambda answers: _handle_legacy(message, context._replace(answers=answers), replies), ask, needed
             )
 
-        return _answer_one(payload, handle_asking)
+        return _answer(payload, handle_asking)
 
     if backlog is not None and server.is_streamed(payload, context):
         return _stream(partial(answer_asking, needed=None), context, _legacy_plain)
     try:
-        reply = _answer_one(payload, partial(handle, context=context))
+        reply = _answer(payload, _handle_legacy, context, replies)
     except InputNeeded as needed:
         # The question goes out on a stream, and the method runs again there.
         return _stream(partial(answer_asking, needed=needed), context, _legacy_plain, backlog)
@@ -132,7 +129,7 @@ def _initialize(payload: Any, context: RequestContext) -> Response:
         negotiated, result = server.initialize(message, context)
         return result
 
-    reply = _answer_one(payload, handle) or RpcResponse(None, error=InvalidRequest("initialize needs an id"))
+    reply = _answer(payload, handle) or RpcResponse(None, error=InvalidRequest("initialize needs an id"))
     response = _legacy_plain(reply)
     if negotiated is not None and sessions.can_sign(context.app):
         response.headers[SESSION_HEADER] = sessions.make_id(negotiated, context)
@@ -155,7 +152,7 @@ def _serve_batch(payload: list[Any], context: RequestContext, replies: ClientRep
 
     def answer(item: Any, handle: Handler) -> RpcResponse | None:
         if not is_response(item):
-            return _answer_one(item, handle)
+            return _answer(item, handle)
         with suppress(NoMailbox):  # the log has it; the other items must be answered
             replies.deliver(item)
         return None
@@ -263,20 +260,16 @@ def _suggest_streaming(name: str, context: RequestContext) -> None:
         )
 
 
-def _answer_one(payload: Any, handle: Handler) -> RpcResponse | None:
+def _answer(payload: Any, handle: Callable[..., Any], *context: Any) -> RpcResponse | None:
     """Answer one request. An unexpected exception outside of the method becomes an error with the request's id."""
-
-    def handle_all(message: RpcRequest) -> Any:
-        try:
-            return handle(message)
-        except (RpcError, InputNeeded):
-            raise
-        except BaseException as error:
-            fault = ServerFault(new_id())
-            log_unexpected(error, fault.error_id)
-            raise fault from error
-
-    return answer_one(payload, handle_all)
+    try:
+        return answer_one(payload, handle, *context)
+    except InputNeeded:
+        raise
+    except BaseException as error:
+        fault = ServerFault(new_id())
+        log_unexpected(error, fault.error_id)
+        return RpcResponse(payload["id"], error=fault) if "id" in payload else None
 
 
 def _modern_plain(reply: RpcResponse | None) -> Response:

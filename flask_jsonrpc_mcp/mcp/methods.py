@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..call import COMPLETION, LOG_LEVELS, METHOD, PROMPT, RESOURCE
-from ..changes import announces_changes
 from ..envelope import Prepared
 from ..errors import (
     InvalidCursor,
@@ -20,6 +19,7 @@ from ..errors import (
     UnknownTool,
 )
 from ..invoke import invoke
+from ..mailbox import announces_changes
 from ..method import M, Method
 from ..prompts import completer_name
 from ..registry import Collection, Page, decode_cursor

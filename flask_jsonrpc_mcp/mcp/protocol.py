@@ -1,10 +1,13 @@
-"""MCP's constants, the `RequestContext`, and the ``_meta`` of a request of 2026-07-28.
+"""MCP's constants, the `RequestContext`, and what a request of 2026-07-28 has in ``_meta`` and in headers.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -16,10 +19,19 @@ from werkzeug.datastructures import Headers
 from ..ask import NO_ANSWERS, Answers
 from ..auth import Caller
 from ..call import COMPLETION, LOG_LEVELS, MCP, METHOD, PROMPT, RESOURCE, Call, Cancellation
-from ..config import NO_DOTS, PREFIX, server_info
+from ..config import NO_DOTS, PREFIX
 from ..envelope import RpcRequest, is_id, notification
-from ..errors import InvalidRequest, MalformedParams, UnsupportedVersion
+from ..errors import (
+    MAX_QUOTED,
+    HeaderMismatch,
+    InvalidRequest,
+    MalformedParams,
+    MethodNotFound,
+    UnsupportedVersion,
+    one_line,
+)
 from ..registry import Registry
+from ..schema import MirroredArgument
 
 MODERN = "2026-07-28"
 """Stateless: every request has its version and the client's capabilities in ``_meta``."""
@@ -33,6 +45,9 @@ WITH_BATCHES = "2025-03-26"
 VERSIONS = (MODERN, *LEGACY)
 
 VERSION_HEADER = "MCP-Protocol-Version"
+
+METHOD_HEADER = "Mcp-Method"
+NAME_HEADER = "Mcp-Name"
 
 DISCOVER = "server/discover"
 INITIALIZE = "initialize"
@@ -52,6 +67,10 @@ TARGETS = {"tools/call": (METHOD, "name"), "prompts/get": (PROMPT, "name"), "res
 
 Send = Callable[[dict[str, Any]], None]
 """Sends a message to the client before the response to its request."""
+
+
+_INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,30})(\.0+)?")
+_BASE64_START, _BASE64_END = "=?base64?", "?="
 
 
 @dataclass
@@ -102,10 +121,11 @@ class RequestContext(NamedTuple):
     answers: Answers = NO_ANSWERS
 
     @classmethod
-    def new(cls, app: Flask, registry: Registry, caller: Caller, **others: Any) -> RequestContext:
+    def new(
+        cls, app: Flask, registry: Registry, caller: Caller, cancellation: Cancellation | None = None, **others: Any
+    ) -> RequestContext:
         """Build the context of a request before its ``_meta`` or its session is known."""
-        made = {"version": MODERN, "cancellation": Cancellation(), "log_level": LogLevel(), "progress": Progress()}
-        return cls(app, registry, caller, **{**made, **others})
+        return cls(app, registry, caller, MODERN, cancellation or Cancellation(), LogLevel(), Progress(), **others)
 
     def setting(self, name: str) -> Any:
         """Return the setting ``JSONRPC_MCP_<name>``."""
@@ -166,6 +186,11 @@ class Notifier:
         if logger is not None:
             params["logger"] = logger
         self._send(notification("notifications/message", params))
+
+
+def server_info(app: Flask) -> dict[str, str]:
+    """Return the name and version of a server, as in ``serverInfo``."""
+    return {"name": app.config[PREFIX + "SERVER_NAME"] or app.name, "version": app.config[PREFIX + "SERVER_VERSION"]}
 
 
 def is_modern(message: Any, named_version: str | None = None) -> bool:
@@ -266,3 +291,91 @@ def features_of(capabilities: Mapping[str, Any], version: str) -> frozenset[str]
         if "url" in elicitation and version >= "2025-11-25":
             features.add("elicitation.url")
     return frozenset(features)
+
+
+def check_headers(message: RpcRequest, context: RequestContext) -> None:
+    """Compare the headers that mirror the version, the method, the name and the marked arguments with the body.
+
+    Proxies route and limit by these headers, so a request whose body differs from them must be rejected. The order is
+    that of https://modelcontextprotocol.io/specification/2026-07-28/basic/transports
+
+    :raises HeaderMismatch: naming the header.
+    :raises UnsupportedVersion: if both name another version than 2026-07-28.
+    """
+    headers = context.headers
+    if headers is not None and context.named_version != context.version:
+        raise _mismatch(VERSION_HEADER, context.named_version, context.version)
+    require_modern(context.version)
+    if headers is None:
+        return
+    method = _header(headers, METHOD_HEADER)
+    if method != message.method:
+        raise _mismatch(METHOD_HEADER, method, message.method)
+    params: Any = message.params
+    if message.method in TARGETS:
+        _, param = TARGETS[message.method]
+        name = _decoded(headers, NAME_HEADER)
+        if name is None or name != params.get(param):
+            raise _mismatch(NAME_HEADER, name, params.get(param))
+    if message.method == "tools/call":
+        arguments = params.get("arguments", {})
+        for argument in _mirrored_arguments(params["name"], context) if isinstance(arguments, dict) else ():
+            _check_argument(argument, headers, arguments)
+
+
+def _mirrored_arguments(name: str, context: RequestContext) -> tuple[MirroredArgument, ...]:
+    """Return the arguments that a tool's schema marks with ``x-mcp-header``; none for a hidden tool."""
+    methods = context.registry.methods
+    tool = methods.get(context.tool_name(name))
+    if tool is None or not tool.params.mirrored:
+        return ()
+    try:
+        return methods.find(tool.name, context.caller).params.mirrored
+    except MethodNotFound:
+        return ()
+
+
+def _check_argument(argument: MirroredArgument, headers: Headers, arguments: Any) -> None:
+    value, header = argument.value_in(arguments), _decoded(headers, argument.header)
+    if value is None and header is None:
+        return
+    if header is None or not _is_equal(header, value):
+        raise HeaderMismatch(f"{argument.header} differs from the argument {argument.path[-1]!r}")
+
+
+def _mismatch(name: str, header: str | None, value: Any) -> HeaderMismatch:
+    if header is None:
+        return HeaderMismatch(f"{name} is missing")
+    shown = one_line(str(value), MAX_QUOTED)
+    return HeaderMismatch(f"{name} is {one_line(header, MAX_QUOTED)!r}, but the body has {shown!r}")
+
+
+def _header(headers: Headers, name: str) -> str | None:
+    value = headers.get(name)
+    # gunicorn strips the spaces around a value, other servers do not.
+    return None if value is None else value.strip(" \t")
+
+
+def _decoded(headers: Headers, name: str) -> str | None:
+    """Return a header whose value may be encoded in base64."""
+    value = _header(headers, name)
+    if value is None:
+        return None
+    if value.startswith(_BASE64_START) and value.endswith(_BASE64_END):
+        encoded = value[len(_BASE64_START) : -len(_BASE64_END)]
+        try:
+            return base64.b64decode(encoded, validate=True).decode("utf-8")
+        except (binascii.Error, ValueError) as error:
+            raise HeaderMismatch(f"{name} is not valid base64") from error
+    if not value.isascii() or not value.isprintable():
+        raise HeaderMismatch(f"{name} has characters that must be sent in base64")
+    return value
+
+
+def _is_equal(header: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return header == ("true" if value else "false")
+    if isinstance(value, (int, float)):
+        # Not float(header), which accepts 1_000 and 1e3, and a proxy would not.
+        return bool(_INTEGER.fullmatch(header)) and int(header.partition(".")[0]) == value
+    return bool(header == value)

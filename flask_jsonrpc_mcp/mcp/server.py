@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..ask import InputNeeded
-from ..changes import announces_changes
 from ..envelope import RpcRequest
 from ..errors import MethodNotFound
+from ..mailbox import announces_changes
 from ..registry import Registry
-from . import elicitation, headers, methods, protocol, subscriptions, versions
+from . import elicitation, methods, protocol, subscriptions, versions
 from .protocol import LEGACY, MODERN, VERSIONS, RequestContext
 from .sessions import Session, negotiate
 
@@ -70,7 +70,7 @@ def handle(message: RpcRequest, context: RequestContext) -> Any:
     protocol.require_id(message)
     if context.version == MODERN:
         context = protocol.with_meta(message, context)
-        headers.check(message, context)
+        protocol.check_headers(message, context)
     else:
         context = protocol.with_optional_meta(message, context)
     params: Any = message.params
@@ -116,18 +116,20 @@ def capabilities_of(registry: Registry, version: str, *, announces_changes: bool
 
 def is_streamed(payload: Any, context: RequestContext) -> bool:
     """Whether a request calls a method that runs while its response is sent, for a client that wants its reports."""
-    method = payload.get("method") if isinstance(payload, dict) else None
     params = payload.get("params") if isinstance(payload, dict) else None
-    if not isinstance(method, str) or method not in protocol.TARGETS or not isinstance(params, dict):
+    meta = params.get("_meta", {}) if isinstance(params, dict) else None
+    if not isinstance(params, dict) or not isinstance(meta, dict):
         return False
-    kind, param = protocol.TARGETS[method]
-    name, meta = params.get(param), params.get("_meta", {})
-    if not isinstance(name, str) or not isinstance(meta, dict):
+    method = payload.get("method")
+    target = protocol.TARGETS.get(method) if isinstance(method, str) else None
+    wants_reports = protocol.LOG_LEVEL in meta or protocol.is_progress_token(meta.get(protocol.PROGRESS_TOKEN))
+    if target is None or (context.version == MODERN and not wants_reports):
         return False
-    wants_reports = protocol.is_progress_token(meta.get(protocol.PROGRESS_TOKEN)) or protocol.LOG_LEVEL in meta
-    if context.version == MODERN and not wants_reports:
+    kind, param = target
+    name = params.get(param)
+    if not isinstance(name, str) or not methods.is_streaming(context, kind, name):
         return False
-    return methods.is_streaming(context, kind, name) and (wants_reports or context.log_level.get() is not None)
+    return wants_reports or context.log_level.get() is not None
 
 
 def _find_handler(method: str, context: RequestContext) -> Handler:

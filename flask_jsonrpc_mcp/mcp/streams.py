@@ -7,8 +7,10 @@ change the session or the response. Teardown functions run after it, when its ev
 A server without ``write``, such as granian, gets all events at the end. On uWSGI, where only the thread of the request
 may write, a silent method sends no comments, and sees that its client has left at its next report.
 
-``write`` blocks while the client does not read. A second thread notices that: the stream takes one of the places for
-threads that wait, and is disconnected if none is free. This needs the socket, which gunicorn and werkzeug pass on.
+Threads that wait for a client, for its answer, for changes to send it or for it to read, are limited together by
+``JSONRPC_MCP_MAX_WAITING``, so that the other threads of the server stay free. ``write`` blocks while the client does
+not read. A second thread notices that: the stream takes one of these places, and is disconnected if none is free. This
+needs the socket, which gunicorn and werkzeug pass on.
 """
 
 from __future__ import annotations
@@ -31,10 +33,16 @@ from ..call import Cancellation
 from ..envelope import RpcResponse
 from ..errors import RpcError
 from ..strict_json import write
-from .waiting import Place
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+
+from contextlib import contextmanager
+
+from flask import current_app
+
+from ..errors import Overloaded
 
 EVENTS = "text/event-stream"
 
@@ -51,7 +59,46 @@ SEND_TIMEOUT = 60.0
 MAX_BACKLOG = 1 << 20
 """Maximum bytes of messages that wait for the end of a method; the oldest are dropped."""
 
+EXTENSION = "jsonrpc_mcp_waiting"
+
 _COMMENT = b":\n\n"
+
+
+_places_lock = threading.Lock()
+
+
+class Place:
+    """A place among the threads of the current app that wait for a client."""
+
+    def __init__(self) -> None:
+        self._limit: int = current_app.config["JSONRPC_MCP_MAX_WAITING"]
+        self._taken: set[Place] = current_app.extensions.setdefault(EXTENSION, set())
+
+    def take(self) -> bool:
+        """Take the place, and return whether that was possible. A place that is taken stays so."""
+        with _places_lock:
+            if self not in self._taken and len(self._taken) < self._limit:
+                self._taken.add(self)
+            return self in self._taken
+
+    def leave(self) -> None:
+        with _places_lock:
+            self._taken.discard(self)
+
+
+@contextmanager
+def place_to_wait() -> Iterator[None]:
+    """Take a place while the current thread waits for a client.
+
+    :raises Overloaded: if all are taken.
+    """
+    place = Place()
+    if not place.take():
+        raise Overloaded()
+    try:
+        yield
+    finally:
+        place.leave()
 
 
 @dataclass

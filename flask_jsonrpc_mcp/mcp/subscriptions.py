@@ -9,14 +9,13 @@ from typing import Any
 
 from ..auth import Caller
 from ..call import SUBSCRIPTION, Result
-from ..changes import LISTS, Watch, announces_changes
 from ..envelope import Id, notification
 from ..errors import MalformedParams, MethodNotFound, UnknownResource
 from ..invoke import invoke
-from ..mailbox import NoMailbox
+from ..mailbox import LISTS, NoMailbox, Watch, announces_changes
 from .methods import visible_resource
 from .protocol import LISTEN, SUBSCRIPTION_ID, RequestContext, Send
-from .waiting import place_to_wait
+from .streams import place_to_wait
 
 MAX_RESOURCES = 100
 """Maximum resources of one subscription; each costs a query at every poll."""

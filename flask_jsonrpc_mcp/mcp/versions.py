@@ -15,12 +15,12 @@ from ..call import Result
 from ..config import NO_DOTS
 from ..envelope import Prepared
 from ..errors import InvalidParams, RpcError
+from ..method import HINTS
 from ..prompts import Prompt
 from ..registry import alias_of
 from ..resources import Resource
 from ..schema.walk import can_be_wrapped, inline_references, wrap_schema
 from ..strict_json import write
-from ..tool import HINTS
 from . import protocol
 from .protocol import MODERN, RequestContext
 

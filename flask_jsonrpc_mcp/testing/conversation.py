@@ -27,9 +27,17 @@ from ..envelope import VERSION
 from ..errors import RpcError
 from ..invoke import INPUT_REQUIRED, method_called
 from ..mcp.elicitation import MAX_ROUNDS
-from ..mcp.headers import METHOD_HEADER, NAME_HEADER
 from ..mcp.http import SESSION_HEADER
-from ..mcp.protocol import CLIENT_CAPABILITIES, LOG_LEVEL, MODERN, PROGRESS_TOKEN, PROTOCOL_VERSION, VERSION_HEADER
+from ..mcp.protocol import (
+    CLIENT_CAPABILITIES,
+    LOG_LEVEL,
+    METHOD_HEADER,
+    MODERN,
+    NAME_HEADER,
+    PROGRESS_TOKEN,
+    PROTOCOL_VERSION,
+    VERSION_HEADER,
+)
 from ..mcp.streams import EVENTS
 from ..registry import Registry
 from .results import Failure, Message, Reply

@@ -312,6 +312,17 @@ def test_a_mistake_in_a_group_names_the_function_when_the_group_is_added() -> No
         McpBlueprint().add_group(group)
 
 
+def test_a_group_takes_no_single_text_for_the_permissions_of_a_tool() -> None:
+    """Its letters would be the permissions."""
+    group = ToolGroup("articles")
+
+    @group.tool(access="write")
+    def create() -> None: ...
+
+    with pytest.raises(TypeError, match=r"create\(\): access must be a list of permissions; write access=\['write'\]"):
+        McpBlueprint().add_group(group)
+
+
 @pytest.mark.parametrize("name", ["", "no spaces", None])
 def test_a_group_needs_a_name_that_a_method_could_have(name: Any) -> None:
     with pytest.raises((TypeError, ValueError), match="method's name"):

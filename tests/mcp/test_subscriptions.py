@@ -18,7 +18,7 @@ from flask_limiter.util import get_remote_address
 from flask_jsonrpc_mcp import Call, McpBlueprint, mcp_tool, method_called
 from flask_jsonrpc_mcp.errors import Unauthorized
 from flask_jsonrpc_mcp.mcp import streams, subscriptions
-from flask_jsonrpc_mcp.mcp.waiting import place_to_wait
+from flask_jsonrpc_mcp.mcp.streams import place_to_wait
 from tests.conftest import PERMISSIONS, Site, asking, basic, make_auth
 from tests.support.conversations import COMMENT, Conversation, Exchange
 from tests.support.load import PATIENCE, wait_until
