@@ -105,7 +105,7 @@ class McpBlueprint(Decorators, Blueprint):
                 merge_slashes=False,
                 provide_automatic_options=False,
             )
-        host_app.answer_rejected_requests(self, {route.endpoint: route for route in self._routes}, self._registry)
+        host_app.answer_rejected_requests(self, {route.endpoint: route for route in self._routes})
         self._csrf_exempt = csrf_exempt
         self.record(self._mount)
 
@@ -150,6 +150,7 @@ class McpBlueprint(Decorators, Blueprint):
     ) -> None:
         registry = self._registry
         method = make_method(kind, func, name, options, registry.rate_limits.parse, mark)
+        self._check_scopes(method)
         if isinstance(method, Prompt):
             registry.prompts.add(method)
             self._announce(changes.PROMPTS)
@@ -176,7 +177,16 @@ class McpBlueprint(Decorators, Blueprint):
             raise ValueError(f"{name_of(func)}: {name_of(found.func)} has no argument {argument!r} (it has: {known})")
         name = completer_name(found.name, argument)
         completer = make_method(Completer, func, name, options, registry.rate_limits.parse)
-        registry.completers.add(replace(completer, access=found.access | completer.access))
+        self._check_scopes(completer)
+        access, scopes = found.access | completer.access, found.scopes | completer.scopes
+        registry.completers.add(replace(completer, access=access, scopes=scopes))
+
+    def _check_scopes(self, method: Method) -> None:
+        if method.scopes and not self._registry.auth.grants_scopes:
+            raise ValueError(
+                f"{name_of(method.func)}: scopes= needs access tokens; add an OAuthResource of flask_jsonrpc_mcp.oauth"
+                " to auth= of the blueprint"
+            )
 
     def notify_changed(self, what: str) -> None:
         """Notify the listening clients of all workers of a change.
@@ -258,6 +268,8 @@ class McpBlueprint(Decorators, Blueprint):
         self._registry.methods.check_all()
         registries: dict[str, Registry] = app.extensions.setdefault(EXTENSION, {})
         registries[name] = self._registry
+        for way in self._registry.auth.ways:
+            way.mount(app)
         endpoints = {f"{name}.{route.endpoint}" for route in self._routes}
         well_known = discovery.WELL_KNOWN
         if well_known.endpoint not in app.view_functions:

@@ -212,7 +212,7 @@ def _check_tool(method: Method, registry: Registry, app: Flask) -> Iterator[Prob
             "@cache.cached() caches by the URL, which tools share, so it may return the result of another",
         )
 
-    if registry.auth.ways and not registry.auth.required and not method.access:
+    if registry.auth.ways and not registry.auth.required and not (method.access or method.scopes):
         public = "anyone can call it without signing in"
         if method.read_only:
             yield "public-read", public

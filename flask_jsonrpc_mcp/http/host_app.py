@@ -15,13 +15,12 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, default_excepti
 
 from ..errors import RpcError
 from ..failures import http_failure
-from ..registry import Registry
 from .routes import Route
 
 EXTENSION = "jsonrpc_mcp_host_app"
 
 
-def answer_rejected_requests(blueprint: Blueprint, routes: Mapping[str, Route], registry: Registry) -> None:
+def answer_rejected_requests(blueprint: Blueprint, routes: Mapping[str, Route]) -> None:
     """Answer what the app's own ``before_request`` functions raise, such as ``abort(403)``, in the form of each route.
 
     :param routes: By endpoint, without the name of the blueprint.
@@ -33,7 +32,7 @@ def answer_rejected_requests(blueprint: Blueprint, routes: Mapping[str, Route], 
             return error  # a route that the app itself has added to the blueprint
         failure = http_failure(error) or RpcError(error.name, code=-32603, status=error.code)
         failure.rpc_status = failure.status
-        response = route.respond_to(failure, registry)
+        response = route.error_response(failure)
         response.headers.add("X-Content-Type-Options", "nosniff")
         return response
 

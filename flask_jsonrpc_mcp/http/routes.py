@@ -122,12 +122,8 @@ class Route:
                 caller = Caller() if is_open else registry.auth.admit(request)
                 response = view(request, registry, caller, **variables)
         except RpcError as error:
-            return self.respond_to(error, registry)
-        return _challenge(response, registry)
-
-    def respond_to(self, error: RpcError, registry: Registry) -> Response:
-        """Respond to a failure, with a challenge if it is a 401."""
-        return _challenge(self.error_response(error), registry)
+            return self.error_response(error)
+        return response
 
     def _show_page(self, request: Request) -> Response:
         response = no_content(303)
@@ -147,13 +143,6 @@ class Route:
 def _is_browser(request: Request) -> bool:
     """Return whether someone opens a page. MCP clients accept ``text/event-stream`` by GET, and programs anything."""
     return request.method in ("GET", "HEAD") and "text/html" in request.headers.get("Accept", "")
-
-
-def _challenge(response: Response, registry: Registry) -> Response:
-    if response.status_code == 401:
-        for challenge in registry.auth.challenges():
-            response.headers.add("WWW-Authenticate", challenge)
-    return response
 
 
 def own_url(endpoint: str, *, external: bool = False) -> str:

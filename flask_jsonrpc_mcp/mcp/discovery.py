@@ -80,7 +80,11 @@ def _describe_blueprint(name: str, registry: Registry) -> dict[str, Any] | None:
         "protocolVersions": list(VERSIONS),
         "capabilities": capabilities_of(registry, MODERN, announces_changes=announces_changes()),
         "endpoints": urls,
-        "authentication": {"required": registry.auth.required, "schemes": registry.auth.schemes},
+        "authentication": {
+            "required": registry.auth.required,
+            "schemes": registry.auth.schemes,
+            **{member: value for way in registry.auth.ways for member, value in way.describe(name).items()},
+        },
     }
 
 
