@@ -20,9 +20,10 @@ from ..config import PREFIX, server_info
 from ..errors import InsufficientScope, RpcError, Unauthorized
 from ..origins import is_secure_url
 from ..registry import EXTENSION, Registry
+from .introspection import Introspection
 from .keys import FetchedKeys, GivenKeys, KeySource
 from .metadata import add_routes, place_of
-from .tokens import ALGORITHMS, AccessToken, InvalidToken, JwtReader, Reader, Verifier, scopes_in
+from .tokens import ALGORITHMS, REMEMBER, AccessToken, InvalidToken, JwtReader, Reader, Verifier, scopes_in
 
 VERIFIERS = "jsonrpc_mcp_oauth"
 """``app.extensions["jsonrpc_mcp_oauth"]`` has the `Verifier` of each `OAuthResource`."""
@@ -102,7 +103,7 @@ class OAuthResource(HTTPTokenAuth):  # type: ignore[misc] # Flask-HTTPAuth has n
             raise ValueError("introspection_endpoint needs introspection=(client_id, client_secret)")
         self._jwks_uri = jwks_uri
         self._given_keys = None if keys is None else GivenKeys(keys)
-        self._introspection = introspection
+        self._introspection = None if introspection is None else _checked_credentials(introspection)
         self._introspection_endpoint = introspection_endpoint
         self._leeway = leeway
         self._max_token = max_token
@@ -139,6 +140,7 @@ class OAuthResource(HTTPTokenAuth):  # type: ignore[misc] # Flask-HTTPAuth has n
         return Verifier(
             self._make_reader(issuers),
             issuers,
+            remember=0 if self._introspection else REMEMBER,
             audiences=self._audiences,
             implies=self.implies,
             leeway=self._leeway,
@@ -146,6 +148,8 @@ class OAuthResource(HTTPTokenAuth):  # type: ignore[misc] # Flask-HTTPAuth has n
         )
 
     def _make_reader(self, issuers: tuple[str, ...]) -> Reader:
+        if self._introspection is not None:
+            return Introspection(issuers[0], self._introspection, self._introspection_endpoint)
         keys: dict[str, KeySource] = {
             issuer: self._given_keys or FetchedKeys(issuer, self._jwks_uri) for issuer in issuers
         }
@@ -270,6 +274,13 @@ def _checked_issuers(role: str, issuer: Any) -> tuple[str, ...]:
     if not issuers:
         raise ValueError(f"{role} is an empty list; name the authorization server")
     return issuers
+
+
+def _checked_credentials(credentials: Any) -> tuple[str, str]:
+    pair = tuple(credentials) if isinstance(credentials, (tuple, list)) else ()
+    if len(pair) != 2 or not all(isinstance(each, str) for each in pair):
+        raise TypeError("introspection must be (client_id, client_secret)")
+    return pair
 
 
 def _checked_algorithms(algorithms: Collection[str]) -> tuple[str, ...]:
