@@ -6,6 +6,7 @@ be new, so the keys are fetched again, but not more often than every `COOLDOWN` 
 
 from __future__ import annotations
 
+import base64
 import logging
 import re
 import threading
@@ -86,12 +87,18 @@ def _import_key(member: Any) -> Key | None:
     if kind is None or not isinstance(member.get("kid", ""), str):
         return None
     try:
-        key = kind.import_key(member)
+        if kind is RSAKey and _bits(member["n"]) < MIN_RSA_BITS:
+            return None
+        key: Key = kind.import_key(member)
         key.check_key_op("verify")
-        is_weak = isinstance(key, RSAKey) and key.public_key.key_size < MIN_RSA_BITS
     except (JoseError, ValueError, TypeError, KeyError):  # the last three from what it passes to cryptography
         return None
-    return None if is_weak else key
+    return key
+
+
+def _bits(number: str) -> int:
+    """Return the length of a number in base64url."""
+    return int.from_bytes(base64.urlsafe_b64decode(number + "=="), "big").bit_length()
 
 
 def select_key(keys: tuple[Key, ...], kid: str | None, alg: str) -> Key | None:
