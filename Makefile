@@ -69,7 +69,7 @@ fuzz: $(VENV)/.installed-test ## send many hostile requests, FUZZ_EXAMPLES of th
 	FUZZ_EXAMPLES='$(FUZZ_EXAMPLES)' FUZZ_SEED='$(FUZZ_SEED)' $(RUN) pytest tests/http/test_hostile_requests.py
 
 .PHONY: clients
-clients: $(CLIENTS_PYTHON) tests/clients/node_modules/.installed tests/explorer/node_modules/.installed ## install the MCP clients that the tests connect with, and what looks at the explorer
+clients: $(CLIENTS_PYTHON) $(patsubst %,tests/%/node_modules/.installed,clients authorization_server explorer) ## install the MCP clients that the tests connect with, their authorization server, and what looks at the explorer
 
 .PHONY: host-apps
 host-apps: $(HOST_APPS_PYTHON) ## install the frameworks of the apps that the tests add our blueprint to
