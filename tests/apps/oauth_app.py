@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from pathlib import Path
 
 from flask import Flask
 from flask_httpauth import MultiAuth
@@ -13,6 +15,8 @@ from tests.conftest import make_auth
 
 
 def create_app() -> Flask:
+    if "LATER" in os.environ:
+        let_time_pass(Path(os.environ["LATER"]))
     introspection = ("resource-server", "secret") if "INTROSPECTION" in os.environ else None
     oauth = OAuthResource(
         os.environ["ISSUER"], scopes=["articles:read"], introspection=introspection, client_credentials=True
@@ -35,3 +39,9 @@ def create_app() -> Flask:
     app.config["JSONRPC_MCP_PUBLIC_URL"] = os.environ.get("PUBLIC_URL")
     app.register_blueprint(rpc)
     return app
+
+
+def let_time_pass(file: Path) -> None:
+    """Once there is this file, it is half a minute later."""
+    monotonic = time.monotonic
+    time.monotonic = lambda: monotonic() + 31 * file.exists()
