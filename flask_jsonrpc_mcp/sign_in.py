@@ -60,6 +60,13 @@ class SignIn:
         """Return what ``/.well-known/mcp.json`` says about it for a blueprint, besides the scheme."""
         return {}
 
+    def problems(self, path: str | None) -> Iterable[tuple[str, str]]:
+        """Find mistakes for ``flask mcp doctor``: the slug of each, and why it matters.
+
+        :param path: That of the blueprint's MCP endpoint; ``None`` if it has variables.
+        """
+        return ()
+
     @property
     def extensions(self) -> dict[str, Any]:
         """The extensions of MCP that the server declares because of it."""

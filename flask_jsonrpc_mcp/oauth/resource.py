@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from ..config import PREFIX, server_info
 from ..errors import InsufficientScope, RpcError, Unauthorized
 from ..origins import is_secure_url
 from ..registry import EXTENSION, Registry
+from .diagnosis import check_issuers, check_public_url
 from .introspection import Introspection
 from .keys import FetchedKeys, GivenKeys, KeySource
 from .metadata import add_routes, place_of
@@ -105,6 +106,7 @@ class OAuthResource(HTTPTokenAuth):  # type: ignore[misc] # Flask-HTTPAuth has n
         self._given_keys = None if keys is None else GivenKeys(keys)
         self._introspection = None if introspection is None else _checked_credentials(introspection)
         self._introspection_endpoint = introspection_endpoint
+        self.fetches_keys = keys is None and jwks_uri is None and introspection is None
         self._leeway = leeway
         self._max_token = max_token
 
@@ -186,6 +188,10 @@ class OAuthSignIn(HTTPAuthSignIn):
         except BuildError:
             return {}
         return {"oauth": {"resourceMetadata": url, "issuers": list(self.verifier.issuers)}}
+
+    def problems(self, path: str | None) -> Iterator[tuple[str, str]]:
+        yield from check_issuers(self.verifier.issuers, fetches_keys=self.auth.fetches_keys)
+        yield from check_public_url(current_app.config[PREFIX + "PUBLIC_URL"], path)
 
     def document(self, resource: str) -> dict[str, Any]:
         """Return the metadata of a protected resource (RFC 9728, section 2)."""
