@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 ENDPOINT = "jsonrpc_mcp_protected_resource"
+PLACES = "jsonrpc_mcp_places"
+"""``app.extensions["jsonrpc_mcp_places"]`` has the places that do not depend on the request, by blueprint."""
+
 MAX_AGE = 300
 _MCP = ".mcp"
 _VERBS = "GET, HEAD, OPTIONS"
@@ -44,13 +47,19 @@ def place_of(blueprint: str, variables: Mapping[str, Any] | None = None) -> Plac
     :raises RuntimeError: if the public URL is not known.
     :raises werkzeug.routing.BuildError: if there is no value for a variable.
     """
+    places: dict[str, Place] = current_app.extensions[PLACES]
+    if blueprint in places:
+        return places[blueprint]
     given = (request.view_args or {}) if variables is None else variables
     [rule, *_] = current_app.url_map.iter_rules(blueprint + _MCP)
     used = {name: value for name, value in given.items() if name in rule.arguments}
-    # A path below SCRIPT_NAME, which is a part of the public URL already.
-    path = url_for(blueprint + _MCP, **used).removeprefix(request.script_root)
+    # Without SCRIPT_NAME, which is a part of the public URL already, and without what url_defaults of the app may add.
+    path = url_for(blueprint + _MCP, **used).removeprefix(request.script_root).partition("?")[0]
     public = _public_url()
-    return Place(public + path, f"{public}{WELL_KNOWN}{path}")
+    place = Place(public + path, f"{public}{WELL_KNOWN}{path}")
+    if not rule.arguments and current_app.config[PREFIX + "PUBLIC_URL"] is not None:
+        places[blueprint] = place
+    return place
 
 
 def _public_url() -> str:
@@ -70,6 +79,7 @@ def add_routes(app: App) -> None:
     """Serve the documents, for all blueprints of an app."""
     if ENDPOINT in app.view_functions:
         return
+    app.extensions[PLACES] = {}
     for path in (WELL_KNOWN, f"{WELL_KNOWN}/<path:suffix>"):
         app.add_url_rule(
             path,

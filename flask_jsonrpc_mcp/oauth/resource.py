@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -256,13 +257,17 @@ class OAuthSignIn(HTTPAuthSignIn):
 
     def limit(self, caller: Any) -> Any:
         token: AccessToken = request.environ[_TOKEN]
-        # By issuer and subject, so that it stays the same when the client gets its next token.
-        identity = f"authorization:bearer:{token.issuer}|{token.id}"
-        return replace(caller, scopes=token.scopes, principal=hashlib.sha256(identity.encode()).hexdigest())
+        return replace(caller, scopes=token.scopes, principal=_principal(token.issuer, token.id))
 
 
 def _challenge(*parameters: tuple[str, str]) -> str:
     return "Bearer " + ", ".join(f'{name}="{value}"' for name, value in parameters if value)
+
+
+@functools.lru_cache(maxsize=1024)
+def _principal(issuer: str, name: str) -> str:
+    """Identify a caller by issuer and subject, so that it stays the same when the client gets its next token."""
+    return hashlib.sha256(f"authorization:bearer:{issuer}|{name}".encode()).hexdigest()
 
 
 def _blueprint() -> str:
