@@ -80,8 +80,9 @@ $(HOST_APPS)/%/.installed: tests/host_apps/requirements-%.txt
 	@touch $@
 
 .PHONY: conformance
-conformance: $(VENV)/.installed-test tests/conformance/node_modules/.installed ## run the official MCP conformance suite
+conformance: $(VENV)/.installed-test tests/conformance/node_modules/.installed ## run the official MCP conformance suite, without and with OAuth
 	PATH="$(CURDIR)/$(CLIENTS)/node/bin:$$PATH" $(VENV)/bin/python -m tests.conformance.run
+	OAUTH=yes PATH="$(CURDIR)/$(CLIENTS)/node/bin:$$PATH" $(VENV)/bin/python -m tests.conformance.run
 
 $(CLIENTS)/%/.installed: tests/clients/requirements-%.txt
 	$(PYTHON) -m venv --clear $(CLIENTS)/$*
