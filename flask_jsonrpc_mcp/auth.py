@@ -318,7 +318,7 @@ def _ways_in(auth: Any) -> Iterator[SignIn]:
         yield auth
     elif isinstance(auth, HTTPAuth):
         # An OAuthResource has its own, because its module needs packages that may not be installed.
-        yield auth.sign_in() if hasattr(auth, "sign_in") else HTTPAuthSignIn(auth)
+        yield auth.mcp_sign_in() if hasattr(auth, "mcp_sign_in") else HTTPAuthSignIn(auth)
     elif isinstance(auth, MultiAuth):
         yield from _ways_in([auth.main_auth, *auth.additional_auths])
     elif isinstance(auth, (list, tuple)) and auth:

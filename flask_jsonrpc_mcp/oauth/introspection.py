@@ -33,7 +33,7 @@ class Introspection:
         self._authorization = f"Basic {base64.b64encode(pair.encode()).decode()}"
         self._endpoint = endpoint
         self._active: Memory[Mapping[str, Any]] = Memory()
-        self._inactive: Memory[InvalidToken] = Memory()
+        self._inactive: Memory[bool] = Memory()
 
     def read(self, token: str, facts: dict[str, Any]) -> Mapping[str, Any]:
         key = digest(token)
@@ -45,8 +45,8 @@ class Introspection:
             facts.update({name: reply[name] for name in ("iss", "aud", "client_id") if name in reply})
             try:
                 _check(reply)
-            except InvalidToken as refused:
-                self._inactive.put(key, refused, REMEMBER_INACTIVE)
+            except InvalidToken:
+                self._inactive.put(key, True, REMEMBER_INACTIVE)
                 raise
             self._active.put(key, reply, REMEMBER_ACTIVE)
         return {"iss": self._issuer, **reply}

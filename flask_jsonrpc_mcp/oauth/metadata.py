@@ -9,15 +9,16 @@ from flask import Response, current_app, request, url_for
 from flask.sansio.app import App
 from werkzeug.exceptions import HTTPException
 
+from ..call import new_id
 from ..config import PREFIX
-from ..errors import NoSuchPath, RpcError
+from ..errors import NoSuchPath, RpcError, ServerFault
 from ..http.guard import check_host
 from ..http.io import json_response, no_content, rest_error
 from ..origins import host_name, is_loopback
 from ..registry import EXTENSION, Registry
 
 if TYPE_CHECKING:
-    from .resource import OAuthSignIn
+    from .bearer import OAuthSignIn
 
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 ENDPOINT = "jsonrpc_mcp_protected_resource"
@@ -44,7 +45,7 @@ def place_of(blueprint: str, variables: Mapping[str, Any] | None = None) -> Plac
     """Return the URLs of a blueprint in the current request.
 
     :param variables: Those of its ``url_prefix``; by default those of the current request.
-    :raises RuntimeError: if the public URL is not known.
+    :raises ServerFault: if the public URL is not known.
     :raises werkzeug.routing.BuildError: if there is no value for a variable.
     """
     places: dict[str, Place] = current_app.extensions[PLACES]
@@ -68,10 +69,14 @@ def _public_url() -> str:
         return configured
     # Anybody can send any Host, and the audience of tokens must not depend on it.
     if not is_loopback(host_name(request.host)):
-        raise RuntimeError(
-            f"set {PREFIX}PUBLIC_URL to the https URL of this app, such as 'https://site.example': OAuth needs to know"
-            " it, and only for localhost it is taken from the request"
+        fault = ServerFault(new_id())
+        current_app.logger.error(
+            "set %sPUBLIC_URL to the https URL of this app, such as 'https://site.example': OAuth needs it, and only"
+            " for localhost it is taken from the request, id=%s",
+            PREFIX,
+            fault.error_id,
         )
+        raise fault
     return f"{request.scheme}://{request.host}{request.script_root}"
 
 

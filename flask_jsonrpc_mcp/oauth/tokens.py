@@ -1,13 +1,11 @@
-"""Verify access tokens: their form, their signature, their claims (RFC 9068), their scopes. Knows no Flask.
+"""Verify access tokens: their form, their claims (RFC 9068) and their scopes. Knows no Flask.
 
-Nothing of a token is believed before its signature is verified, except which of our own keys to verify it with. Until
-then a client learns only that the token is not valid.
+A `Reader` finds the claims: it verifies a signature, or asks the issuer. Before it has, a client learns only that the
+token is not valid.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
 import re
 import threading
@@ -18,29 +16,13 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
-from joserfc import jws
-from joserfc.errors import JoseError, UnsupportedAlgorithmError
-from joserfc.jws import JWSRegistry
+from ..errors import MAX_QUOTED, Unauthorized, one_line
 
-from ..errors import MAX_QUOTED, ParseError, Unauthorized, one_line
-from ..strict_json import read
-from .keys import KeySource
-
-ALGORITHMS = (
-    *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
-    *("ES256", "ES384", "ES512", "EdDSA", "Ed25519"),
-)
-"""The algorithms that can be accepted: those with a public key."""
-
-TYPES = (None, "jwt", "at+jwt", "application/at+jwt")
-MAX_HEADER = 2048
-MAX_KID = 200
 MAX_REMEMBERED = 1024
 REMEMBER = 60
 """The seconds for which a verified token is not verified again."""
 
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*", re.ASCII)  # b64token of RFC 6750
-_JWS = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+", re.ASCII)
 # RFC 6749, and the tab: it separates nothing, so that such a text is the name of a scope that nobody has.
 _SCOPE = re.compile(r"[\t!#-\[\]-~]+", re.ASCII)
 
@@ -133,69 +115,6 @@ class Reader(Protocol):
         """
 
 
-class JwtReader:
-    """Reads JSON Web Tokens, and verifies their signatures.
-
-    :param keys: The keys of each issuer.
-    """
-
-    def __init__(self, keys: Mapping[str, KeySource], algorithms: Collection[str]) -> None:
-        self._keys = keys
-        self._algorithms = frozenset(algorithms)
-        self._registry = _Registry(algorithms=self._algorithms, strict_check_header=False)
-
-    def read(self, token: str, facts: dict[str, Any]) -> Mapping[str, Any]:
-        if not _JWS.fullmatch(token) or token.index(".") > self._registry.max_header_length:
-            raise InvalidToken("it is not a signed JSON Web Token")
-        header, claims = (_read_part(part) for part in token.split(".")[:2])
-        kid, alg, kind = header.get("kid"), header.get("alg"), header.get("typ")
-        facts.update(kid=kid, **{name: claims[name] for name in ("iss", "aud", "client_id") if name in claims})
-        if not isinstance(alg, str) or alg not in self._algorithms:
-            raise InvalidToken("its algorithm is not accepted")
-        if (kind.lower() if isinstance(kind, str) else kind) not in TYPES:
-            raise InvalidToken("its type is not that of an access token")
-        if "crit" in header or "b64" in header:
-            raise InvalidToken("its header has crit or b64")
-        if kid is not None and not (isinstance(kid, str) and 0 < len(kid) <= MAX_KID):
-            raise InvalidToken("its key id is malformed")
-        key = self._keys_for(claims.get("iss")).find(kid, alg)
-        if key is None:
-            raise InvalidToken("the issuer has no such key")
-        try:
-            jws.deserialize_compact(token, key, registry=self._registry)
-        except (JoseError, ValueError) as error:
-            raise InvalidToken(f"its signature cannot be verified ({type(error).__name__})") from error
-        return claims
-
-    def _keys_for(self, issuer: Any) -> KeySource:
-        """Choose keys by the issuer that a token claims to be from. Whether it is, its signature must prove."""
-        if isinstance(issuer, str) and issuer in self._keys:
-            return self._keys[issuer]
-        if len(self._keys) == 1:  # to tell the client of a good token that it is from another issuer
-            return next(iter(self._keys.values()))
-        raise InvalidToken("its issuer is not known")
-
-
-class _Registry(JWSRegistry):
-    max_header_length = MAX_HEADER * 4 // 3  # in base64
-
-    def get_alg(self, name: str) -> Any:
-        # Without the warning about EdDSA, which RFC 9864 renames, and issuers use.
-        if name not in (self.allowed or ()):
-            raise UnsupportedAlgorithmError(f"Algorithm of '{name}' is not allowed")
-        return self.algorithms[name]
-
-
-def _read_part(part: str) -> Mapping[str, Any]:
-    try:
-        members = read(base64.b64decode(part + "=" * (-len(part) % 4), altchars=b"-_", validate=True))
-    except (binascii.Error, ParseError) as error:
-        raise InvalidToken("it is not strict JSON in base64") from error
-    if not isinstance(members, dict):
-        raise InvalidToken("a part of it is not a JSON object")
-    return members
-
-
 @dataclass(frozen=True, eq=False)
 class Verifier:
     """Verifies the tokens for the blueprints of an app.
@@ -234,7 +153,8 @@ class Verifier:
         except InvalidToken as refused:
             refused.facts = {name: one_line(str(fact), MAX_QUOTED) for name, fact in facts.items()}
             raise
-        self._memory.put(key, verified, self.remember)
+        if self.remember:
+            self._memory.put(key, verified, self.remember)
         return verified
 
     def _check(self, claims: Mapping[str, Any], resource: str) -> AccessToken:
