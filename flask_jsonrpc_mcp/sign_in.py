@@ -53,6 +53,11 @@ class SignIn:
     grants_scopes = False
     """Whether its callers have only the scopes of their access token."""
 
+    @property
+    def issuer(self) -> str:
+        """Where people get an access token; empty if it takes none."""
+        return ""
+
     def mount(self, app: App) -> None:
         """Prepare an app that registers a blueprint with this way to sign in."""
 

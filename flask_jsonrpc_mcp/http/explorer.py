@@ -110,11 +110,12 @@ def _hash_of(text: str) -> str:
 def explorer(request: Request, registry: Registry, caller: Caller) -> Response:
     """Serve the page."""
     # The credentials that the page can ask for, and the header to send them in.
-    ways: list[dict[str, str]] = []
-    for way in registry.auth.ways:
-        asked_for = {"kind": way.kind or "", "scheme": way.scheme or "", "header": way.header}
-        if way.kind and asked_for not in ways:  # an access token goes where other tokens go
-            ways.append(asked_for)
+    ways = [
+        {"kind": way.kind, "scheme": way.scheme or "", "header": way.header}
+        | ({"issuer": way.issuer} if way.issuer else {})
+        for way in registry.auth.ways
+        if way.kind
+    ]
     site = {
         "urls": {role: own_url(endpoint) for role, endpoint in {**ENDPOINTS, "caller": CALLER}.items()},
         "signIn": ways,

@@ -62,6 +62,10 @@ class OAuthSignIn(HTTPAuthSignIn):
         return verifier
 
     @property
+    def issuer(self) -> str:
+        return " or ".join(self.verifier.issuers)
+
+    @property
     def extensions(self) -> dict[str, Any]:
         return {CLIENT_CREDENTIALS: {}} if self.auth.client_credentials else {}
 

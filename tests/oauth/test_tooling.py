@@ -80,7 +80,7 @@ def test_the_bridge_says_which_token_it_needs() -> None:
     assert expected in str(failure.value)
 
 
-def test_the_explorer_asks_once_for_a_token_of_any_kind(issuer: Issuer) -> None:
+def test_the_explorer_says_whose_tokens_it_takes(issuer: Issuer) -> None:
     page = make_site(make_oauth(issuer.url)).client.get("/mcp/explorer").text
-    assert page.count("&quot;kind&quot;:&quot;token&quot;") == 1
+    assert f"&quot;issuer&quot;:&quot;{issuer.url}&quot;" in page
     assert "The client opens a browser to sign in." in page
