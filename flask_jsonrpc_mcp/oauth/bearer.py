@@ -30,6 +30,8 @@ VERIFIERS = "jsonrpc_mcp_oauth"
 
 CLIENT_CREDENTIALS = "io.modelcontextprotocol/oauth-client-credentials"
 
+# Without the token, so that nobody can keep it.
+_CREDENTIALS = Authorization("bearer", {})
 _ENVIRON_KEY = "flask_jsonrpc_mcp.access_token"
 # Also with a tab behind the scheme, so that the client is told what is wrong.
 _BEARER = re.compile(r"\s*bearer(?!\S)", re.IGNORECASE)
@@ -128,7 +130,7 @@ class OAuthSignIn(HTTPAuthSignIn):
         user = token if callback is None else self.auth.ensure_sync(callback)(token)
         if is_refused(user):
             raise InvalidToken("the app knows no such user")
-        return token if user is True else user, Authorization("bearer", {})
+        return token if user is True else user, _CREDENTIALS
 
     def _verify(self, request: Request) -> AccessToken:
         # The rest of the header as it is: werkzeug would take a part of it, or parameters, for the token.

@@ -100,7 +100,7 @@ class Memory(Generic[T]):
 
 def digest(*texts: str) -> bytes:
     """Return the key of a token, or of a token for a resource, in a `Memory`."""
-    return hashlib.sha256("\0".join(texts).encode()).digest()
+    return hashlib.sha256("\0".join(texts).encode("utf-8", "surrogateescape")).digest()
 
 
 class Reader(Protocol):
@@ -141,12 +141,14 @@ class Verifier:
         :raises InvalidToken: if it is not valid.
         :raises SignInUnavailable: if that cannot be found out.
         """
-        if len(token) > self.max_token or not _TOKEN.fullmatch(token):
-            raise InvalidToken("it is too long, or has characters that no token has")
+        if len(token) > self.max_token:
+            raise InvalidToken("it is too long")
         key = digest(resource, token)
         known = self._memory.get(key)
         if known is not None and time.time() < known.expires_at + self.leeway:
             return known
+        if not _TOKEN.fullmatch(token):
+            raise InvalidToken("it has characters that no token has")
         facts: dict[str, Any] = {}
         try:
             verified = self._check(self.reader.read(token, facts), resource)
