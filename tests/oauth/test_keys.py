@@ -233,7 +233,10 @@ def test_case_75_known_keys_serve_for_a_day_while_the_server_is_down(
     clock.advance(601)
     for _ in range(5):
         assert_runs(call(site, issuer.token()))
-    assert len([record for record in caplog.records if record.levelno >= logging.WARNING]) == 1
+    for seconds, warnings in ((0, 1), (31, 1), (31, 2)):  # one a minute
+        clock.advance(seconds)
+        assert_runs(call(site, issuer.token()))
+        assert len([record for record in caplog.records if record.levelno == logging.WARNING]) == warnings
     assert_refused(call(site, next(strangers(issuer, 1))))
     clock.advance(23 * 3600)
     assert_runs(call(site, issuer.token()))
@@ -293,6 +296,12 @@ def test_a_key_that_is_too_short_is_dropped(site: Site, issuer: Issuer) -> None:
     assert_refused(call(site, short.token(make_claims(issuer.url))))
 
 
+@pytest.mark.parametrize(("length", "status"), [(200, 200), (201, 401)])
+def test_the_name_of_a_key_has_at_most_200_characters(site: Site, issuer: Issuer, length: int, status: int) -> None:
+    issuer.rotate(Signer("k" * length))
+    assert call(site, issuer.token()).status_code == status
+
+
 def test_keys_past_the_64th_are_dropped(site: Site, issuer: Issuer) -> None:
     issuer.keys = [NEW.jwk(kid=f"more-{number}") for number in range(64)] + issuer.keys
     assert_runs(call(site, NEW.token(make_claims(issuer.url), kid="more-63")))
@@ -304,7 +313,8 @@ def test_keys_past_the_64th_are_dropped(site: Site, issuer: Issuer) -> None:
     [
         pytest.param({"issuer": "https://other.example"}, id="case-77-another-issuer"),
         pytest.param({"issuer": None}, id="case-77-no-issuer"),
-        pytest.param({"jwks_uri": "http://keys.example/jwks"}, id="case-77-http"),
+        # Which would lead here, but need not.
+        pytest.param({"jwks_uri": "http://0.0.0.0:{port}/jwks"}, id="case-77-http"),
         pytest.param({"jwks_uri": "file:///etc/passwd"}, id="case-77-file"),
         pytest.param({"jwks_uri": "ftp://127.0.0.1/jwks"}, id="case-77-ftp"),
         pytest.param({"jwks_uri": "http://127.0.0.1.keys.example/jwks"}, id="case-77-almost-loopback"),
@@ -315,7 +325,8 @@ def test_keys_past_the_64th_are_dropped(site: Site, issuer: Issuer) -> None:
 def test_metadata_that_cannot_be_trusted_are_an_error_in_the_log(
     site: Site, issuer: Issuer, caplog: pytest.LogCaptureFixture, change: dict[str, Any]
 ) -> None:
-    issuer.metadata.update(change)
+    for name, value in change.items():
+        issuer.metadata[name] = value.format(port=issuer.port) if isinstance(value, str) else value
     assert_unavailable(call(site, issuer.token()))
     assert [record for record in caplog.records if record.levelno == logging.ERROR]
     assert issuer.count(JWKS) == 0
