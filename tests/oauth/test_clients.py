@@ -38,7 +38,7 @@ class McpClient:
     version: str
     steps_up: bool = True
 
-    def sign_in(self, server: Server, *steps: str) -> Any:
+    def sign_in(self, server: Server, *steps: str, mount: str = "") -> Any:
         """Let it sign in and call tools, and return what it saw."""
         folder = ROOT / ".clients" / self.environment
         need_made(folder / ".installed", "clients")
@@ -46,7 +46,7 @@ class McpClient:
             need_made(ROOT / "tests/clients/node_modules/.installed", "clients")
         program = folder / "bin" / ("node" if self.script.endswith(".mjs") else "python")
         done = subprocess.run(
-            [program, ROOT / "tests/clients" / self.script, f"{server.url}/mcp", self.mode, json.dumps(steps)],
+            [program, ROOT / "tests/clients" / self.script, f"{server.url}{mount}/mcp", self.mode, json.dumps(steps)],
             env={"PATH": os.environ["PATH"], "HOME": str(server.log.parent)},
             capture_output=True,
             check=False,
@@ -76,25 +76,28 @@ def client(request: pytest.FixtureRequest) -> McpClient:
 
 
 @contextmanager
-def site(folder: Path, provider_env: Any = None, **env: str) -> Iterator[Server]:
-    """A site with three workers and its authorization server."""
+def site(folder: Path, provider_env: Any = None, *, mount: str = "", **env: str) -> Iterator[Server]:
+    """A site with three workers and its authorization server.
+
+    :param mount: The path that the app is mounted below.
+    """
     access_log = ("--access-logfile", str(folder / "access.log"), "--access-logformat", "%({mcp-session-id}i)s")
     with ExitStack() as stack:
         listener = listen()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         (folder / "provider").mkdir()
-        provider = stack.enter_context(oidc_provider(folder / "provider", f"{url}/mcp", env=provider_env))
+        provider = stack.enter_context(oidc_provider(folder / "provider", f"{url}{mount}/mcp", env=provider_env))
         server = stack.enter_context(
             gunicorn(
                 "tests.apps.oauth_app:create_app()",
                 folder,
                 *("--workers", "3", "--keep-alive", "0", *access_log),
-                env={"ISSUER": provider.url, "PUBLIC_URL": url, **env},
+                env={"ISSUER": provider.url, "PUBLIC_URL": url + mount, "SCRIPT_NAME": mount, **env},
                 listener=listener,
             )
         )
         # A client that has to wait until the server has started takes it for an older one.
-        assert server.request("/mcp/tools/list").status == 401
+        assert server.request(f"{mount}/mcp/tools/list").status == 401
         yield server
     assert "Traceback" not in server.log.read_text()
 
@@ -148,3 +151,10 @@ def test_opaque_tokens_are_introspected(tmp_path: Path) -> None:
     with site(tmp_path, {"TOKEN_FORMAT": "opaque"}, INTROSPECTION="yes") as server:
         seen = CLIENTS["python-sdk-2"].sign_in(server, "read", "write")
         assert seen["results"] == ["read by ada", "written"]
+
+
+def test_clients_find_an_app_below_a_path(tmp_path: Path) -> None:
+    """RFC 9728 has its metadata outside of the app, where nothing is; the challenge leads inside."""
+    with site(tmp_path, mount="/shop") as server:
+        for name in ("python-sdk-2", "python-sdk-1", "typescript-sdk-2", "typescript-sdk-1"):
+            assert CLIENTS[name].sign_in(server, "read", mount="/shop")["results"] == ["read by ada"], name
