@@ -86,7 +86,7 @@ class OAuthSignIn(HTTPAuthSignIn):
         """Return the metadata of a protected resource (RFC 9728, section 2)."""
         members: dict[str, Any] = {"resource": resource, "authorization_servers": list(self.verifier.issuers)}
         if self.auth.scopes:
-            members["scopes_supported"] = sorted(self.auth.scopes)
+            members["scopes_supported"] = self._shown(self.auth.scopes)
         members["bearer_methods_supported"] = ["header"]
         members["resource_name"] = server_info(current_app)["name"]
         if self.auth.documentation is not None:
@@ -100,23 +100,26 @@ class OAuthSignIn(HTTPAuthSignIn):
         """Return the challenge, with ``scope`` before the texts, because some clients search it with a pattern."""
         metadata = ("resource_metadata", place_of(_blueprint()).metadata)
         if isinstance(error, InsufficientScope):
-            scope = ("scope", self._scopes_to_ask_for(error.scopes))
+            scope = ("scope", " ".join(self._shown(self._scopes_to_ask_for(error.scopes))))
             text = ("error_description", "The access token needs more scopes")
             return _challenge(("error", error.slug), scope, metadata, text)
         needed = error.scopes if isinstance(error, Unauthorized) else frozenset()
-        parameters = [metadata, ("scope", " ".join(sorted(self.auth.scopes | needed)))]
+        parameters = [metadata, ("scope", " ".join(self._shown(self.auth.scopes | needed)))]
         if isinstance(error, InvalidToken):
             parameters += [("error", "invalid_token"), ("error_description", error.message)]
         return _challenge(*parameters)
 
-    def _scopes_to_ask_for(self, missing: frozenset[str]) -> str:
-        """Join all scopes that the next token needs, because some clients ask for these only, and lose the others."""
+    def _shown(self, scopes: frozenset[str]) -> list[str]:
+        return [self.auth.scope_prefix + scope for scope in sorted(scopes)]
+
+    def _scopes_to_ask_for(self, missing: frozenset[str]) -> frozenset[str]:
+        """Return all scopes that the next token needs, because some clients ask for these only, and lose the others."""
         token = current_token()
         named = frozenset() if token is None else scopes_in(token.claims)
         has_by_implication = frozenset() if token is None else token.scopes - named
         registry: Registry = current_app.extensions[EXTENSION][_blueprint()]
         known = registry.scopes.union(self.auth.scopes, self.auth.implies, *self.auth.implies.values())
-        return " ".join(sorted((self.auth.scopes | missing) - has_by_implication | (named & known)))
+        return (self.auth.scopes | missing) - has_by_implication | (named & known)
 
     def claims(self, request: Request) -> bool:
         return _BEARER.match(request.headers.get("Authorization", "")) is not None

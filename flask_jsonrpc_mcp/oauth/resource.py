@@ -40,6 +40,8 @@ class OAuthResource(HTTPTokenAuth):  # type: ignore[misc] # Flask-HTTPAuth has n
     :param audience: The ``aud`` of tokens, or a list, for an authorization server that does not use the URL of the MCP
         endpoint, which it is by default.
     :param implies: The scopes that a scope includes: ``{"articles:write": ["articles:read"]}``.
+    :param scope_prefix: Put before each scope that clients are told to ask for, and not expected in tokens. Microsoft
+        Entra calls a scope ``api://.../articles.read`` in requests and ``articles.read`` in tokens.
     :param algorithms: The signature algorithms to accept; by default all with a public key.
     :param jwks_uri: The URL of the keys, if it is not in the metadata of the authorization server.
     :param keys: The keys themselves, as a JWK set; then nothing is fetched.
@@ -60,6 +62,7 @@ class OAuthResource(HTTPTokenAuth):  # type: ignore[misc] # Flask-HTTPAuth has n
         scopes: Iterable[str] = (),
         audience: str | Iterable[str] | None = None,
         implies: Mapping[str, Iterable[str]] | None = None,
+        scope_prefix: str = "",
         algorithms: Collection[str] = ALGORITHMS,
         jwks_uri: str | None = None,
         keys: Mapping[str, Any] | None = None,
@@ -75,6 +78,8 @@ class OAuthResource(HTTPTokenAuth):  # type: ignore[misc] # Flask-HTTPAuth has n
         self.scopes = checked_scopes("scopes", scopes)
         checked_scopes("implies", implies or ())
         self.implies = {scope: checked_scopes(f"implies {scope}", others) for scope, others in (implies or {}).items()}
+        checked_scopes("scope_prefix", [scope_prefix] if scope_prefix else ())
+        self.scope_prefix = scope_prefix
         self.client_credentials = client_credentials
         self.documentation = documentation
         self._audiences = frozenset([audience] if isinstance(audience, str) else audience or ())

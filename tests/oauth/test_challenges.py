@@ -211,3 +211,17 @@ def test_responses_vary_by_authorization(issuer: Issuer) -> None:
     assert "Authorization" in signed.headers["Vary"]
     assert "public" in anonymous.headers["Cache-Control"]
     assert "public" not in signed.headers["Cache-Control"]
+
+
+def test_clients_are_told_scopes_with_the_prefix_that_tokens_do_not_have(issuer: Issuer) -> None:
+    """As Microsoft Entra has it: ``api://garden/articles:read`` in requests, ``articles:read`` in tokens."""
+    site = make_site(make_oauth(issuer.url, scope_prefix="api://garden/"))
+    anonymous = site.invoke("scoped", {})
+    assert challenges(anonymous)[0][1]["scope"] == "api://garden/articles:read api://garden/articles:write"
+    refused = site.invoke("scoped", {}, headers=bearer(issuer.token(scope="articles:read")))
+    assert refused.status_code == 403
+    assert challenges(refused)[0][1]["scope"] == "api://garden/articles:read api://garden/articles:write"
+    document = site.client.get("/.well-known/oauth-protected-resource/mcp").get_json()
+    assert document["scopes_supported"] == ["api://garden/articles:read"]
+    granted = bearer(issuer.token(scope="articles:read articles:write"))
+    assert_runs(site.invoke("scoped", {}, headers=granted), "scoped")

@@ -49,6 +49,7 @@ def test_the_public_names() -> None:
         (ISSUER, {"implies": {"a b": ["c"]}}, "implies"),
         (ISSUER, {"implies": {"a": ["b c"]}}, "implies"),
         (ISSUER, {"scopes": "articles:read"}, "scopes"),
+        (ISSUER, {"scope_prefix": "api: "}, "scope_prefix"),
     ],
 )
 def test_a_mistake_is_named(issuer: Any, options: dict[str, Any], named: str) -> None:
