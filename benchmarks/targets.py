@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from benchmarks.contenders import (
+    ACCESS_TOKEN,
     BARE,
     FASTMCP,
     GRANIAN,
@@ -15,6 +17,7 @@ from benchmarks.contenders import (
     MODERN,
     OURS,
     OURS_SPEED,
+    OWN_TOKEN,
     REST,
     SDK,
     SDK_PLAIN,
@@ -48,6 +51,9 @@ def targets_in_process(cpu: Rounds) -> Iterator[Target]:
         yield Target(f"{what}, speed", ratios[OURS_SPEED, face, GTHREAD], 1.4)
     signed = ratio(cpu[OURS_SPEED, REST, GTHREAD], cpu[OURS_SPEED, SIGNED, GTHREAD])
     yield Target("REST without sign-in over REST with a password", signed, 0.8, at_least=True)
+    tokens = zip(cpu[OURS_SPEED, ACCESS_TOKEN, GTHREAD], cpu[OURS_SPEED, OWN_TOKEN, GTHREAD], strict=True)
+    more = statistics.median(access - own for access, own in tokens)
+    yield Target("a remembered access token more than an own token, µs", more, 10)
 
 
 def targets_over_http(http: Loads) -> Iterator[Target]:

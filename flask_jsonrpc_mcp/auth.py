@@ -21,7 +21,7 @@ from flask import Request, current_app, g
 from flask_httpauth import HTTPAuth, HTTPBasicAuth, HTTPDigestAuth, HTTPTokenAuth, MultiAuth
 from werkzeug.datastructures import Authorization
 
-from .errors import Forbidden, Unauthorized
+from .errors import Forbidden, InsufficientScope, RpcError, Unauthorized
 from .sign_in import FunctionSignIn, SignIn
 
 Auth: TypeAlias = HTTPAuth | MultiAuth | SignIn | Callable[[], Any]
@@ -55,6 +55,7 @@ class Caller:
     :param may_sign_in: Anonymous, and there is an auth object to sign in with.
     :param principal: A digest that identifies the caller across requests; empty for an anonymous caller.
     :param address: The remote address, as Flask sees it (see werkzeug's ``ProxyFix``).
+    :param scopes: The OAuth scopes of the access token; ``None`` if scopes do not apply, which allows everything.
     """
 
     user: Any = None
@@ -64,6 +65,7 @@ class Caller:
     may_sign_in: bool = False
     principal: str = ""
     address: str = ""
+    scopes: frozenset[str] | None = None
 
     @property
     def anonymous(self) -> bool:
@@ -72,6 +74,10 @@ class Caller:
     def has(self, permissions: frozenset[str]) -> bool:
         """Whether the caller has all of these permissions."""
         return permissions <= self.permissions
+
+    def has_scopes(self, scopes: frozenset[str]) -> bool:
+        """Whether the caller has all of these scopes, or scopes do not apply."""
+        return self.scopes is None or scopes <= self.scopes
 
 
 class HTTPAuthSignIn(SignIn):
@@ -113,7 +119,7 @@ class HTTPAuthSignIn(SignIn):
         if credentials is None or not _is_well_formed(self.auth, credentials, request):
             raise Unauthorized()
         user = self.auth.authenticate(credentials, self.auth.get_auth_password(credentials))
-        if _is_refused(user):
+        if is_refused(user):
             raise Unauthorized()
         return user, credentials
 
@@ -146,8 +152,14 @@ class Authenticator:
         self.discover_access = discover_access
         self.permissions_loader: PermissionsLoader | None = None
         self.user_loader: UserLoader | None = None
-        self.ways: tuple[SignIn, ...] = () if auth is None else tuple(_ways_in(auth))
-        selectors = [way.selector for way in self.ways if isinstance(way, HTTPAuthSignIn)]
+        # OAuth last: the app's own tokens are known without asking an authorization server.
+        self.ways: tuple[SignIn, ...] = (
+            () if auth is None else tuple(sorted(_ways_in(auth), key=lambda way: way.grants_scopes))
+        )
+        self.grants_scopes = bool(self.ways) and self.ways[-1].grants_scopes
+        if sum(way.grants_scopes for way in self.ways) > 1:
+            raise ValueError("auth has two OAuthResource objects; use one, with a list of issuers")
+        selectors = [way.selector for way in self.ways if isinstance(way, HTTPAuthSignIn) and not way.grants_scopes]
         for selector in selectors:
             if selectors.count(selector) > 1:
                 raise ValueError(f"auth has two objects for {selector}; use one, whose callback checks what both do")
@@ -157,7 +169,7 @@ class Authenticator:
     @property
     def schemes(self) -> list[str]:
         """The auth schemes, as in a challenge."""
-        return [way.scheme for way in self.ways if way.scheme]
+        return list(dict.fromkeys(way.scheme for way in self.ways if way.scheme))
 
     @property
     def credential_headers(self) -> list[str]:
@@ -179,9 +191,14 @@ class Authenticator:
         """Whether shared caches may store what this caller sees."""
         return caller.anonymous and self.permissions_loader is None
 
-    def challenges(self) -> list[str]:
-        """The ``WWW-Authenticate`` headers of a 401."""
-        return [challenge for challenge in (way.challenge() for way in self.ways) if challenge is not None]
+    def challenges(self, error: RpcError) -> list[str]:
+        """The ``WWW-Authenticate`` headers of the response to an error that is a 401 or about scopes."""
+        ways = list(self.ways)
+        if self.grants_scopes:
+            # First, because some clients read only the first challenge, and as the only one of its scheme.
+            oauth = ways.pop()
+            ways = [oauth, *(way for way in ways if way.scheme != oauth.scheme)]
+        return [challenge for challenge in (way.challenge_to(error) for way in ways) if challenge is not None]
 
     def admit(self, request: Request) -> Caller:
         """Identify the caller of a request.
@@ -202,6 +219,15 @@ class Authenticator:
         if not caller.has(self.discover_access):
             raise Unauthorized() if caller.may_sign_in else Forbidden()
 
+    def require_scopes(self, caller: Caller, scopes: frozenset[str]) -> None:
+        """Check that a caller has the scopes of a method.
+
+        :raises Unauthorized: for an anonymous caller who could sign in.
+        :raises InsufficientScope: for an access token without them.
+        """
+        if not caller.has_scopes(scopes):
+            raise Unauthorized(scopes=scopes) if caller.may_sign_in else InsufficientScope(scopes)
+
     def identify(self, request: Request) -> Caller:
         """Identify the caller of a request, who may be anonymous.
 
@@ -212,12 +238,17 @@ class Authenticator:
             return self.anonymous(address)
         g.flask_httpauth_user = None  # a before_request function, or a context around the request, may have set it
         claiming = [way for way in self.ways if way.claims(request)]
-        if len(claiming) > 1:
+        if len(claiming) > 1 and len({(way.header, way.scheme) for way in claiming}) > 1:
             raise Unauthorized("Send credentials of one kind only")
         for way in claiming or self._extensions:
-            found = way.find(request)
+            try:
+                found = way.find(request)
+            except Unauthorized:
+                if not claiming or way is claiming[-1]:
+                    raise
+                continue  # it may be a token of the next one
             if found is not None:
-                return self._signed_in(*found, way, (way.scheme or APP).lower(), address)
+                return way.limit(self._signed_in(*found, way, (way.scheme or APP).lower(), address))
         if claiming or request.headers.get("Authorization", "").strip():
             raise Unauthorized()
         return self.anonymous(address)
@@ -227,7 +258,8 @@ class Authenticator:
         if self.ways:
             self.set_user(None)
         permissions = self._permissions(self._extensions, None, None) - {SIGNED_IN}
-        return Caller(permissions=permissions, may_sign_in=bool(self.ways), address=address)
+        scopes: frozenset[str] | None = frozenset() if self.grants_scopes else None
+        return Caller(permissions=permissions, may_sign_in=bool(self.ways), address=address, scopes=scopes)
 
     def identify_by_name(self, name: str) -> Caller | None:
         """Build a `Caller` for a user name without checking credentials (command line only).
@@ -235,7 +267,7 @@ class Authenticator:
         :returns: ``None`` if ``user_loader`` does not find the user.
         """
         user = None if self.user_loader is None else current_app.ensure_sync(self.user_loader)(name)
-        if _is_refused(user):
+        if is_refused(user):
             return None
         return self._signed_in(user, Authorization(LOCAL, {"username": name}), None, LOCAL)
 
@@ -286,7 +318,8 @@ def _ways_in(auth: Any) -> Iterator[SignIn]:
     if isinstance(auth, SignIn):
         yield auth
     elif isinstance(auth, HTTPAuth):
-        yield HTTPAuthSignIn(auth)
+        # An OAuthResource has its own, because its module needs packages that may not be installed.
+        yield auth.mcp_sign_in() if hasattr(auth, "mcp_sign_in") else HTTPAuthSignIn(auth)
     elif isinstance(auth, MultiAuth):
         yield from _ways_in([auth.main_auth, *auth.additional_auths])
     elif isinstance(auth, (list, tuple)) and auth:
@@ -326,7 +359,7 @@ def _is_text(value: str | None, *, ascii_only: bool = False) -> bool:
     return _CONTROL.search(value) is None
 
 
-def _is_refused(user: Any) -> bool:
+def is_refused(user: Any) -> bool:
     """Whether a callback has found no user: everything falsy, of which ``login_required`` refuses a part.
 
     A user is never compared with anything, because its ``__eq__`` may raise.

@@ -26,7 +26,7 @@ from .http.explorer import ROUTES as EXPLORER_ROUTES
 from .http.routes import Route
 from .mcp import discovery
 from .mcp import http as mcp_http
-from .method import make_method
+from .method import Method, make_method
 from .prompts import Completer, Prompt, completer_name
 from .rate_limits import RateLimits
 from .registry import EXTENSION, Registry
@@ -104,7 +104,7 @@ class McpBlueprint(Decorators, Blueprint):
                 merge_slashes=False,
                 provide_automatic_options=False,
             )
-        routes.answer_rejected_requests(self, {route.endpoint: route for route in self._routes}, self._registry)
+        routes.answer_rejected_requests(self, {route.endpoint: route for route in self._routes})
         self._csrf_exempt = csrf_exempt
         self.record(self._mount)
 
@@ -146,6 +146,7 @@ class McpBlueprint(Decorators, Blueprint):
             return
         kind, name, func, options, mark, _ = declared
         method = make_method(kind, func, name, options, registry.rate_limits.parse, mark)
+        self._check_scopes(method)
         if isinstance(method, Prompt):
             registry.prompts.add(method)
             self._announce(mailbox.PROMPTS)
@@ -170,7 +171,15 @@ class McpBlueprint(Decorators, Blueprint):
             raise ValueError(f"{name_of(func)}: {name_of(found.func)} has no argument {argument!r} (it has: {known})")
         name = completer_name(found.name, argument)
         completer = make_method(Completer, func, name, declared.options, registry.rate_limits.parse)
-        return replace(completer, access=found.access | completer.access)
+        self._check_scopes(completer)
+        return replace(completer, access=found.access | completer.access, scopes=found.scopes | completer.scopes)
+
+    def _check_scopes(self, method: Method) -> None:
+        if method.scopes and not self._registry.auth.grants_scopes:
+            raise ValueError(
+                f"{name_of(method.func)}: scopes= needs access tokens; add an OAuthResource of flask_jsonrpc_mcp.oauth"
+                " to auth= of the blueprint"
+            )
 
     def notify_changed(self, what: str) -> None:
         """Notify the listening clients of all workers of a change.
@@ -252,6 +261,8 @@ class McpBlueprint(Decorators, Blueprint):
         self._registry.methods.check_all()
         registries: dict[str, Registry] = app.extensions.setdefault(EXTENSION, {})
         registries[name] = self._registry
+        for way in self._registry.auth.ways:
+            way.mount(app)
         endpoints = {f"{name}.{route.endpoint}" for route in self._routes}
         well_known = discovery.WELL_KNOWN
         if well_known.endpoint not in app.view_functions:

@@ -15,6 +15,7 @@ from typing import Any
 from .strict_json import is_lazy, to_plain
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")
+_SCOPE = re.compile(r"[!#-\[\]-~]+")  # RFC 6749, section 3.3
 
 
 def check_options(kind: str, options: Mapping[str, Any], known: type) -> None:
@@ -79,6 +80,16 @@ def checked_permissions(role: str, permissions: Iterable[str]) -> frozenset[str]
     if not all(isinstance(permission, str) and permission for permission in listed):
         raise TypeError(f"{role} must be a list of permissions, each a non-empty str")
     return frozenset(listed)
+
+
+def checked_scopes(role: str, scopes: Iterable[str]) -> frozenset[str]:
+    checked = checked_permissions(role, scopes)
+    for scope in sorted(checked):
+        if not _SCOPE.fullmatch(scope):
+            raise ValueError(f"{role}: {scope!r} cannot be a scope; use ASCII without spaces, quotes and backslashes")
+        if scope in ("offline_access", "openid"):
+            raise ValueError(f"{role}: a client asks for {scope!r} by itself, and no method needs it; remove it")
+    return checked
 
 
 def checked_flag(role: str, flag: bool) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 BEARER = "Bearer "
+SIGNS_IN = "The client opens a browser to sign in."
 CLAUDE_DESKTOP_FILE = "Add it to `claude_desktop_config.json` (Settings, Developer, Edit Config)."
 
 
@@ -22,6 +23,7 @@ class Server:
 
     :param site: The URL of the blueprint, without ``/mcp``.
     :param headers: By name, the beginning of each header, ``BEARER`` or empty, and the variable that has the rest.
+    :param oauth: The client signs in by itself, in a browser.
     :param app: The command that serves the app on stdio; ``None`` if the client cannot start the app.
     :param bridge: The program of the bridge.
     """
@@ -29,6 +31,7 @@ class Server:
     name: str
     site: str
     headers: dict[str, tuple[str, str]] = field(default_factory=dict)
+    oauth: bool = False
     app: tuple[str, ...] | None = None
     bridge: str = "flask-jsonrpc-mcp"
 
@@ -74,7 +77,8 @@ def claude_desktop(server: Server) -> Snippet:
             "For a site that runs elsewhere, pass its URL: `--url https://site.example`",
         ]
     else:
-        uses_bridge = all(start == BEARER for start, _ in server.headers.values())
+        # The bridge does not open a browser to sign in.
+        uses_bridge = not server.oauth and all(start == BEARER for start, _ in server.headers.values())
         entry, notes = _bridge(server) if uses_bridge else _mcp_remote(server)
         if server.headers:
             notes.append("Enter the values by hand: Claude Desktop does not read the variables of your shell.")
@@ -92,7 +96,8 @@ def _mcp_remote(server: Server) -> tuple[dict[str, Any], list[str]]:
     for name, (_, variable) in server.headers.items():
         arguments += ["--header", f"{name}:${{{variable}}}"]  # no space, at which Claude Desktop splits on Windows
     values = {variable: f"{start}(the value of {variable})" for start, variable in server.headers.values()}
-    return {"command": "npx", "args": arguments, "env": values}, ["It needs `npx`, which comes with Node."]
+    env = {"env": values} if values else {}
+    return {"command": "npx", "args": arguments, **env}, ["It needs `npx`, which comes with Node."]
 
 
 def vscode(server: Server) -> Snippet:

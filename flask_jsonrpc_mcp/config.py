@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from flask import Flask
 from flask.sansio.app import App
 
 from .envelope import MAX_BATCH
-from .origins import read_origin
+from .origins import is_secure_url, read_origin
 from .strict_json import MAX_DEPTH
 
 PREFIX = "JSONRPC_MCP_"
@@ -22,6 +23,8 @@ DEFAULTS: dict[str, Any] = {
     "PAGE_SIZE": 50,
     "ALLOWED_ORIGINS": (),
     "ALLOWED_HOSTS": None,
+    "PUBLIC_URL": None,
+    "OAUTH_ISSUER": None,
     "MAX_DEPTH": MAX_DEPTH,
     "MAX_BATCH": MAX_BATCH,
     "MAX_BATCH_BYTES": 4 * 1024 * 1024,
@@ -82,3 +85,16 @@ def set_defaults(app: App) -> None:
     for origin in app.config[PREFIX + "ALLOWED_ORIGINS"]:
         if read_origin(origin) is None:
             raise ValueError(f"{PREFIX}ALLOWED_ORIGINS must be a list such as ['https://app.example'], not {origin!r}")
+    public = app.config[PREFIX + "PUBLIC_URL"]
+    if public is not None:
+        if not isinstance(public, str) or not is_secure_url(public) or "?" in public:
+            raise ValueError(
+                f"{PREFIX}PUBLIC_URL must be the https URL of this app, such as 'https://site.example', not {public!r};"
+                " http is only for localhost"
+            )
+        app.config[PREFIX + "PUBLIC_URL"] = public.rstrip("/")
+
+
+def server_info(app: Flask) -> dict[str, str]:
+    """Return the name and version of this server, as MCP's ``serverInfo``."""
+    return {"name": app.config[PREFIX + "SERVER_NAME"] or app.name, "version": app.config[PREFIX + "SERVER_VERSION"]}

@@ -83,6 +83,8 @@ class Decorators:
         :param validate_output: Whether results are validated against the output schema. ``False`` saves time for large
             results; the schema is still published.
         :param access: The permissions that a caller needs, all of them; by default none.
+        :param scopes: The OAuth scopes that an access token needs, all of them; by default none. They do not apply to
+            callers who sign in otherwise. Needs an :class:`.OAuthResource` in the blueprint's ``auth``.
         :param max_age: For how many seconds caches may store its responses to GET; by default not at all.
         :param timeout: After how many seconds the caller gets an error if the method has not returned. The method runs
             in a second thread then, and sees ``current_call.cancelled``. Teardown functions do not wait for it;
@@ -118,6 +120,7 @@ class Decorators:
         :param description: What it is for; by default the docstring.
         :param params: The schema of its arguments, as for :meth:`method`.
         :param access: The permissions that a caller needs, all of them.
+        :param scopes: As for :meth:`method`.
         :param timeout: As for :meth:`method`.
         :param rate_limit: As for :meth:`method`.
         :raises TypeError, ValueError: naming the function and the fix.
@@ -146,6 +149,7 @@ class Decorators:
         :param mime_type: The MIME type of its contents; by default plain text, octet-stream or JSON.
         :param annotations: MCP's ``audience``, ``priority`` and ``lastModified``.
         :param access: The permissions that a caller needs, all of them.
+        :param scopes: As for :meth:`method`.
         :param max_age: For how many seconds clients may cache its contents.
         :param timeout: As for :meth:`method`.
         :param rate_limit: As for :meth:`method`.

@@ -75,6 +75,13 @@ CHECKS = {
     ),
     "cors-origins": (INFO, f"list the origins of your pages in {PREFIX}ALLOWED_ORIGINS, if they use the tools"),
     "demo-users": (WARNING, f"remove these users, then set {PREFIX}DEMO_USERS = []"),
+    "oauth-public-url": (WARNING, f"set {PREFIX}PUBLIC_URL, such as 'https://site.example'"),
+    "oauth-issuer": (WARNING, "compare the issuer of the OAuthResource with the authorization server's own metadata"),
+    "oauth-clients": (WARNING, "change that at the authorization server, or register your clients there"),
+    "oauth-metadata": (
+        WARNING,
+        f"check {PREFIX}PUBLIC_URL; if the app is mounted below a path, pass this URL on to the app in the proxy",
+    ),
     "no-secret-key": (WARNING, "set SECRET_KEY, the same in every process"),
     "no-proxy-fix": (WARNING, "wrap the app: app.wsgi_app = ProxyFix(app.wsgi_app, ...)"),
     "no-host-names": (INFO, f"set {PREFIX}ALLOWED_HOSTS, such as ['site.example']"),
@@ -164,6 +171,7 @@ def examine(app: Flask, *, ignore: Iterable[str] | None = None, tools_only: bool
         for name, registry in registries.items():
             add(_check_blueprint(registry, app), None, name)
             add(_check_requests(app, name), None, name)
+            add(_check_sign_in(registry, app, name), None, name)
         add(_check_app(app))
         add(_check_marks(registries.values()))
     return [found for found in findings if not ignored & {found.slug, f"{found.slug}:{found.tool}"}]
@@ -211,7 +219,7 @@ def _check_tool(method: Method, registry: Registry, app: Flask) -> Iterator[Prob
             "@cache.cached() caches by the URL, which tools share, so it may return the result of another",
         )
 
-    if registry.auth.ways and not registry.auth.required and not method.access:
+    if registry.auth.ways and not registry.auth.required and not (method.access or method.scopes):
         public = "anyone can call it without signing in"
         if method.read_only:
             yield "public-read", public
@@ -322,6 +330,13 @@ def _request(app: Flask, path: str, **options: Any) -> Iterator[Response | None]
     context = local_request_context(app, path, **options)
     with app.app_context(), context:
         yield preprocess_request(app, context)
+
+
+def _check_sign_in(registry: Registry, app: Flask, blueprint: str) -> Iterator[Problem]:
+    [rule, *_] = app.url_map.iter_rules(f"{blueprint}.mcp")
+    with app.app_context():
+        for way in registry.auth.ways:
+            yield from way.problems(None if rule.arguments else rule.rule)
 
 
 def _check_marks(registries: Iterable[Registry]) -> Iterator[Problem]:

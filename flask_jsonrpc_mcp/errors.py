@@ -7,6 +7,7 @@
     │   ├── InvalidCursor       not a cursor we handed out
     │   ├── Unauthorized        wrong credentials, or none where they are required
     │   ├── Forbidden           this origin, host or caller is not allowed
+    │   │   └── InsufficientScope  OAuth: the access token lacks a scope
     │   ├── NoSuchPath          no route at this path below the blueprint
     │   ├── VerbNotAllowed      this path takes other HTTP methods
     │   ├── BodyTooLarge        the request body is over the limit
@@ -29,6 +30,7 @@
     ├── TimedOut                the method did not return within its timeout
     ├── Overloaded              too many calls hold a thread already, or a batch has used up its time or size
     ├── RateLimited             the caller has exceeded a rate limit
+    ├── SignInUnavailable       the authorization server cannot be reached
     └── InternalError           an unexpected exception in a method; the log has it under its id
         └── ServerFault         the same outside of a method, such as in a callback of the app
 
@@ -198,12 +200,19 @@ class InvalidCursor(InvalidRequest):
 
 
 class Unauthorized(InvalidRequest):
-    """Wrong credentials, or none where they are required. The response has a challenge."""
+    """Wrong credentials, or none where they are required. The response has a challenge.
+
+    :param scopes: OAuth: the scopes that a token would need.
+    """
 
     status = 401
     rpc_status = 401
     slug = "unauthorized"
     default_message = "Valid credentials are required"
+
+    def __init__(self, message: str | None = None, *, scopes: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.scopes = frozenset(scopes)
 
 
 class Forbidden(InvalidRequest):
@@ -213,6 +222,20 @@ class Forbidden(InvalidRequest):
     rpc_status = 403
     slug = "forbidden"
     default_message = "Access denied"
+
+
+class InsufficientScope(Forbidden):
+    """The access token lacks a scope. The response has a challenge that names all scopes to ask for.
+
+    :param scopes: What the method or the server needs.
+    """
+
+    slug = "insufficient_scope"
+
+    def __init__(self, scopes: Iterable[str]) -> None:
+        self.scopes = frozenset(scopes)
+        names = sorted(self.scopes)
+        super().__init__(f"The access token needs the scope {' '.join(names)}", data={"requiredScopes": names})
 
 
 class NoSuchPath(InvalidRequest):
@@ -447,6 +470,17 @@ class RateLimited(RpcError):
     def __init__(self, retry_after: int) -> None:
         self.retry_after = retry_after
         super().__init__(f"Too many calls; try again in {retry_after} seconds")
+
+
+class SignInUnavailable(RpcError):
+    """The authorization server cannot be reached, so that nothing is known about an access token."""
+
+    code = -32004
+    status = 503
+    rpc_status = 503
+    slug = "sign_in_unavailable"
+    default_message = "Access tokens cannot be checked at the moment; try again later"
+    retry_after = 5
 
 
 class InternalError(RpcError):

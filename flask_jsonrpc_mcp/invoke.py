@@ -69,6 +69,8 @@ def invoke(call: Call, registry: Registry, built_in: Callable[[], Result] | None
             registry.rate_limits.count(call.caller)
         if built_in is None:
             method = registry.finders[call.kind].find(call.name, call.caller, listed_only=call.listed_only)
+            if method.scopes:
+                registry.auth.require_scopes(call.caller, method.scopes)
             result = _run_method(call, method, registry)
         else:
             result = built_in()

@@ -20,6 +20,7 @@ from .checks import (
     checked_flag,
     checked_name,
     checked_permissions,
+    checked_scopes,
     checked_text,
     checked_timeout,
     name_of,
@@ -200,6 +201,7 @@ class CommonOptions(TypedDict, total=False):
     description: str | None
     params: SchemaSpec | None
     access: Iterable[str]
+    scopes: Iterable[str]
     timeout: float | None
     rate_limit: str | None
 
@@ -232,6 +234,7 @@ class Method:
     description: str
     params: Params
     access: frozenset[str]
+    scopes: frozenset[str] = frozenset()
     timeout: float | None = None
     rate_limit: tuple[Any, ...] = ()
     streams: bool = False
@@ -319,8 +322,9 @@ class Method:
         described["inputSchema"] = self.params.schema
         if self.output is not None:
             described["outputSchema"] = self.output.schema
-        if tool.annotations:
-            described["annotations"] = dict(tool.annotations)
+        auth = {"auth": {"level": "required", "scopes": sorted(self.scopes)}} if self.scopes else {}
+        if tool.annotations or auth:
+            described["annotations"] = {**auth, **tool.annotations}
         if tool.icons:
             described["icons"] = list(tool.icons)
         if tool.confirm is not None:
@@ -355,6 +359,7 @@ def make_method(
             description=checked_description(func, options.get("description"), fields.get("label", fields["name"])),
             params=compile_params(function, options.get("params")),
             access=checked_permissions("access", options.get("access", ())),
+            scopes=checked_scopes("scopes", options.get("scopes", ())),
             timeout=checked_timeout(options.get("timeout")),
             rate_limit=parse_limits(options.get("rate_limit")),
             streams=checked_flag("streams", options.get("streams", False)) or function.is_generator,

@@ -14,6 +14,8 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 # Whole labels, because a server may join two Host headers into one value that ends in ".localhost".
 _LOCAL_NAME = re.compile(r"(?:[\w-]+\.)*localhost", re.ASCII | re.IGNORECASE)
 
+_URL = re.compile(r"[!$-~]+")  # no "#", no quotes
+
 
 def read_origin(text: str) -> Origin | None:
     """Parse an origin; ``None`` if it is malformed or has a path, query or user."""
@@ -33,6 +35,19 @@ def same_origin(one: str, other: str) -> bool:
     """Whether two texts are the same origin; not if one is malformed."""
     parsed = read_origin(one)
     return parsed is not None and parsed == read_origin(other)
+
+
+def is_secure_url(url: str) -> bool:
+    """Whether a URL is https, or http of this machine, without a user, a fragment or characters to escape."""
+    try:
+        parts = urlsplit(url)
+        name = parts.hostname or ""
+        _ = parts.port
+    except ValueError:
+        return False
+    if not _URL.fullmatch(url) or not name or "@" in parts.netloc:
+        return False
+    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(name))
 
 
 def host_name(host: str) -> str:

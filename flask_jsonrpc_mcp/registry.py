@@ -315,6 +315,11 @@ class Registry:
         """All permissions that anything registered here needs."""
         return self.auth.discover_access.union(*(method.access for method in self))
 
+    @property
+    def scopes(self) -> frozenset[str]:
+        """All OAuth scopes that anything registered here needs."""
+        return frozenset().union(*(method.scopes for method in self))
+
     def remove_completers(self, completed: Method) -> None:
         """Remove the completers of a prompt or resource that was removed."""
         for argument in completed.params.schema["properties"]:

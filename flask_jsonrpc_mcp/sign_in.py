@@ -11,15 +11,18 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from flask import Request, current_app, g
+from flask.sansio.app import App
 from werkzeug.datastructures import Authorization
 from werkzeug.local import LocalProxy
 
 from .config import MAX_BODY
-from .errors import Unauthorized
+from .errors import InsufficientScope, RpcError, Unauthorized
 from .origins import same_origin
+
+C = TypeVar("C")
 
 
 def accepts_cookies(request: Request) -> bool:
@@ -47,6 +50,33 @@ class SignIn:
 
     uses_cookies = True
 
+    grants_scopes = False
+    """Whether its callers have only the scopes of their access token."""
+
+    @property
+    def issuer(self) -> str:
+        """Where people get an access token; empty if it takes none."""
+        return ""
+
+    def mount(self, app: App) -> None:
+        """Prepare an app that registers a blueprint with this way to sign in."""
+
+    def describe(self, blueprint: str) -> dict[str, Any]:
+        """Return what ``/.well-known/mcp.json`` says about it for a blueprint, besides the scheme."""
+        return {}
+
+    def problems(self, path: str | None) -> Iterable[tuple[str, str]]:
+        """Find mistakes for ``flask mcp doctor``: the slug of each, and why it matters.
+
+        :param path: That of the blueprint's MCP endpoint; ``None`` if it has variables.
+        """
+        return ()
+
+    @property
+    def extensions(self) -> dict[str, Any]:
+        """The extensions of MCP that the server declares because of it."""
+        return {}
+
     @property
     def scheme(self) -> str | None:
         """The auth scheme, as in the challenge."""
@@ -66,6 +96,10 @@ class SignIn:
     def challenge(self) -> str | None:
         """Return the ``WWW-Authenticate`` header of a 401."""
         return None
+
+    def challenge_to(self, error: RpcError) -> str | None:
+        """Return the ``WWW-Authenticate`` header of the response to an error."""
+        return None if isinstance(error, InsufficientScope) else self.challenge()
 
     def claims(self, request: Request) -> bool:
         """Whether the request has credentials that this checks, and no other way to sign in. They must be right."""
@@ -91,6 +125,10 @@ class SignIn:
     def find_user(self, request: Request) -> Any:
         """Return the user of a request, or ``None``."""
         raise NotImplementedError
+
+    def limit(self, caller: C) -> C:
+        """Return a caller whom it has found, with what the credentials alone decide, such as scopes."""
+        return caller
 
     def set_user(self, user: Any) -> None:
         """Make this the current user of an extension, whatever the way in; ``None`` for an anonymous caller."""

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from flask_jsonrpc_mcp import RpcError, ToolGroup
 
-from .auth import auth
+from .auth import WRITE, auth
 from .content_types import TypeFilter, find_content_type
 from .db import current_session, transaction
 from .limits import LINE_PATTERN, MAX_INTEGER, NAME_PATTERN, TEXT_PATTERN
@@ -143,6 +143,7 @@ def word_counts() -> Iterator[WordCount]:
     params=NewArticle,
     output=CreatedArticle,
     access=["create content"],
+    scopes=WRITE,
 )
 def create_article(title: str, body: str, type: str) -> Article:
     """Create an article in your name and return it."""
@@ -154,7 +155,9 @@ def create_article(title: str, body: str, type: str) -> Article:
     return article
 
 
-@group.tool("update", title="Change an article", destructive=True, idempotent=True, access=["edit content"])
+@group.tool(
+    "update", title="Change an article", destructive=True, idempotent=True, access=["edit content"], scopes=WRITE
+)
 def update_article(
     id: ArticleId,
     title: Annotated[
@@ -184,6 +187,7 @@ def update_article(
     destructive=True,
     confirm="Delete article {id} for good?",
     access=["delete content"],
+    scopes=WRITE,
 )
 def delete_article(id: ArticleId) -> bool:
     """Delete an article for good. Returns true."""

@@ -1,4 +1,4 @@
-"""Who is calling: by password for people, by bearer token for programs.
+"""Who is calling: by password for people, by bearer token for programs, by OAuth with an authorization server.
 
 A password costs a tenth of a second of hashing, which is what makes it hard to guess. A program that calls often should
 use a token.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import hmac
+import os
 import secrets
 
 from flask import current_app
@@ -29,6 +30,10 @@ REALM = "Elm Street Garden"
 passwords = HTTPBasicAuth(realm=REALM)
 tokens = HTTPTokenAuth("Bearer", realm=REALM)
 auth = MultiAuth(passwords, tokens)
+
+ISSUER = os.environ.get("OAUTH_ISSUER")
+WRITE = ["articles:write"] if ISSUER else []
+"""The scopes of tools that write. Only access tokens have scopes."""
 
 # A password that was right stays so for a minute; each worker has a memory of its own.
 check_password = CachedPasswords(check_password_hash)
@@ -89,3 +94,16 @@ def _unless_demo(user: User, *, is_demo: bool) -> User | None:
             user.username,
         )
     return None
+
+
+if ISSUER:
+    from flask_jsonrpc_mcp.oauth import AccessToken, OAuthResource
+
+    oauth = OAuthResource(ISSUER, scopes=["articles:read"], implies={"articles:write": ["articles:read"]})
+    oauth.get_user_roles(permissions_of)
+    auth = MultiAuth(passwords, tokens, oauth)
+
+    @oauth.verify_token
+    def find_owner(token: AccessToken) -> User | None:
+        """Find the user whose name is the subject of the token."""
+        return None if token.is_machine else find_user(token.id)

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from flask_jsonrpc_mcp import RpcError, ToolGroup
 
+from .auth import WRITE
 from .db import current_session, transaction
 from .limits import LINE_PATTERN, NAME_PATTERN, TEXT_PATTERN
 from .models import Article, ContentType
@@ -62,6 +63,7 @@ def list_content_types() -> list[ContentTypeInfo]:
         ),
     },
     access=["administer content types"],
+    scopes=WRITE,
 )
 def create_content_type(name: str, label: str, description: str) -> ContentTypeInfo:
     """Create a content type and return it."""

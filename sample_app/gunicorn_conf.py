@@ -43,9 +43,11 @@ def _welcome(host: str, port: int) -> str:
     # Elsewhere the demo users cannot sign in.
     sign_in = "-u admin:admin " if os.environ.get("SITE_ENV") == "development" else ""
     method, arguments = ("create", '"title": "Hello"') if sign_in else ("get", '"id": 1')
+    issuer = os.environ.get("OAUTH_ISSUER")
+    oauth = f", and sign in at {issuer} as editor with any password" if issuer else ""
     return f"""
     The sample site is at {url}
-    AI clients connect to {url}/mcp
+    AI clients connect to {url}/mcp{oauth}
     You can try everything at {url}/mcp/explorer
 
     Try, in another terminal:

@@ -8,7 +8,7 @@ from typing import Annotated
 from flask_jsonrpc_mcp import RpcError, ToolGroup, current_call
 
 from .articles import MAX_BODY, MAX_TITLE
-from .auth import auth
+from .auth import WRITE, auth
 from .content_types import find_content_type
 from .db import transaction
 from .limits import LINE_PATTERN, NAME_PATTERN, TEXT_PATTERN
@@ -28,7 +28,7 @@ class Draft:
     type: Annotated[str, "The name of a content type", {"pattern": NAME_PATTERN}] = "news"
 
 
-@group.tool("import", title="Import articles", destructive=False, access=["create content"], streams=True)
+@group.tool("import", title="Import articles", destructive=False, access=["create content"], scopes=WRITE, streams=True)
 def import_articles(articles: Annotated[list[Draft], {"minItems": 1, "maxItems": 500}]) -> list[int]:
     """Create many articles in your name, all or none of them, and return their ids."""
     with transaction() as session:

@@ -15,6 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from flask_jsonrpc_mcp import ToolGroup
 
+from .auth import WRITE
 from .config import VERSION
 from .db import current_engine, transaction
 from .models import Article, count_words
@@ -58,6 +59,7 @@ async def site_health() -> Health:
     destructive=False,
     idempotent=True,
     access=["administer site configuration"],
+    scopes=WRITE,
 )
 def rebuild_cache() -> bool:
     """Count the words of all articles again, for example after an import. Returns true."""

@@ -6,6 +6,7 @@ import shlex
 
 from flask import Flask, Response, current_app, make_response, render_template, url_for
 
+from .auth import ISSUER
 from .config import allows_demo_users
 from .demo_users import DEMO_USERS
 
@@ -27,11 +28,13 @@ def init_app(app: Flask) -> None:
 def start() -> Response:
     """Show the page. The demo users are on it where they can sign in."""
     users = DEMO_USERS if allows_demo_users(current_app) else ()
+    # With an authorization server the client signs in by itself.
+    header = HEADER % users[-1].token if users and not ISSUER else ""
     page = render_template(
         "start.html",
         users=users,
         curl=CURL % shlex.quote(url_for("mcp.invoke_tool", _external=True)),
-        claude=CLAUDE % shlex.quote(url_for("mcp.mcp", _external=True)) + (HEADER % users[-1].token if users else ""),
+        claude=CLAUDE % shlex.quote(url_for("mcp.mcp", _external=True)) + header,
     )
     response = make_response(page)
     response.headers["Content-Security-Policy"] = POLICY

@@ -305,7 +305,7 @@ def _tool_error(tool: RemoteTool, code: int | str | None, message: str, details:
 
 def _parse_body(response: SiteResponse) -> dict[str, Any]:
     """Return the object in a body; an empty one if it is no object."""
-    if response.status == 401 or 300 <= response.status < 400:
+    if response.status == 401 or response.lacks_scope or 300 <= response.status < 400:
         response.require_success()
     try:
         body = response.json()

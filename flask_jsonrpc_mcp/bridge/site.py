@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import threading
 import time
 import zlib
@@ -40,6 +41,8 @@ MAX_RESPONSE = 16 * 1024 * 1024
 
 RETRY_DELAYS = (0.1, 0.5)
 UNAVAILABLE = (502, 503, 504)
+
+_PARAMETER = re.compile(r'(resource_metadata|scope)="([^"]*)"')
 
 # A result, and what a response puts around it: the response object, an error object, a page of tools.
 _MAX_DEPTH = MAX_RESULT_DEPTH + 4
@@ -85,8 +88,23 @@ class SiteResponse:
         problem = f"The site answered with {self.status} {httpx.codes.get_reason_phrase(self.status)}".rstrip()
         if self.status == 401:
             problem += ": check MCP_BRIDGE_USER and MCP_BRIDGE_PASSWORD, or MCP_BRIDGE_TOKEN"
+        problem += self._explain_oauth()
         seconds = self.headers.get("Retry-After", "")
         raise SiteFailure(f"{problem}; try again in {seconds} seconds" if seconds.isdecimal() else problem)
+
+    @property
+    def lacks_scope(self) -> bool:
+        """Whether the access token is good, but lacks a scope."""
+        return self.status == 403 and 'error="insufficient_scope"' in self.headers.get("WWW-Authenticate", "")
+
+    def _explain_oauth(self) -> str:
+        """Explain a challenge of OAuth. The bridge opens no browser; it sends the token that it was given."""
+        parameters = dict(_PARAMETER.findall(self.headers.get("WWW-Authenticate", "")))
+        if "resource_metadata" not in parameters:
+            return ""
+        scopes = f" with the scope {one_line(parameters['scope'], 200)}" if "scope" in parameters else ""
+        metadata = one_line(parameters["resource_metadata"], 200)
+        return f"; MCP_BRIDGE_TOKEN can be an access token{scopes} of the authorization server in {metadata}"
 
     def _decode(self) -> bytes:
         encoding = self.headers.get("Content-Encoding", "").strip().lower()

@@ -159,7 +159,7 @@ def _make_caller(registry: Registry, user: str | None, as_permissions: str | Non
         if caller is None:
             raise click.UsageError(f"There is no user {user!r}")
     elif anyone:  # anonymous, and there is no way to sign in here
-        caller = replace(registry.auth.anonymous(), may_sign_in=False)
+        caller = replace(registry.auth.anonymous(), may_sign_in=False, scopes=None)
     else:
         registry.auth.set_user(None)
         caller = Caller(name=DEVELOPER, scheme=LOCAL, permissions=registry.permissions, principal=f"{LOCAL}:")

@@ -12,8 +12,8 @@ import click
 from flask import current_app
 from flask.cli import ScriptInfo, with_appcontext
 
-from ..clients import BEARER, CLIENTS, Server
-from ..mcp.protocol import server_info
+from ..clients import BEARER, CLIENTS, SIGNS_IN, Server
+from ..config import server_info
 from .arguments import blueprint_option, find_blueprint, mcp_path
 from .output import printable
 
@@ -40,10 +40,12 @@ def print_config(client: str, url: str | None, token_env: str | None, pairs: tup
     token = {} if token_env is None else {"Authorization": (BEARER, token_env)}
     others = {header: ("", variable) for header, _, variable in (pair.partition("=") for pair in pairs)}
     site = _site_url(options["blueprint"], url)
+    oauth = find_blueprint(options["blueprint"])[1].auth.grants_scopes and not (token or others)
     server = Server(
         options["name"] or server_info(current_app)["name"],
         site,
         {**token, **others},
+        oauth,
         app=(_path_of("flask"), "--app", _app_option(), "mcp", "stdio") if url is None else None,
         bridge=_path_of("flask-jsonrpc-mcp"),
     )
@@ -52,7 +54,7 @@ def print_config(client: str, url: str | None, token_env: str | None, pairs: tup
         raise click.UsageError("--token-env and --header take the name of an environment variable, not its value")
     _, configure = CLIENTS[client]
     config, notes = configure(server)
-    for note in notes:
+    for note in [*notes, *([SIGNS_IN] if oauth and url is not None else [])]:
         click.secho(note.replace("`", ""), dim=True, err=True)
     click.echo(printable(config))
 

@@ -30,6 +30,7 @@ function openSignIn(server, signedIn) {
   function choose(chosen) {
     way = chosen;
     inputs.replaceChildren(...byKind[way.kind]);
+    if (way.kind === "token") inputs.querySelector("label").textContent = way.issuer ? tokenName(way, ways) : "Token";
   }
   const radios = ways.length > 1 && make("div", { class: "choice", role: "radiogroup", "aria-label": "Sign in with" },
     ways.map((each, index) => make("label", {},
@@ -68,7 +69,9 @@ function openSignIn(server, signedIn) {
 }
 
 function tokenName(way, ways) {
-  return ways.filter(({ kind }) => kind === "token").length > 1 ? `Token (${way.header})` : "Token";
+  if (way.issuer) return `Access token of ${way.issuer}`;
+  const others = ways.filter(({ kind, issuer }) => kind === "token" && !issuer);
+  return others.length > 1 ? `Token (${way.header})` : "Token";
 }
 
 // Who is signed in, and the button to change that.

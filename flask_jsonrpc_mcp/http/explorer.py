@@ -20,7 +20,8 @@ from flask import Request, Response, current_app
 from werkzeug.datastructures import Headers
 
 from ..auth import Caller
-from ..clients import BEARER, CLIENTS, Server
+from ..clients import BEARER, CLIENTS, SIGNS_IN, Server
+from ..config import server_info
 from ..registry import Registry
 from ..strict_json import write
 from .io import json_response, make_page, page_response, rest_error
@@ -110,13 +111,16 @@ def explorer(request: Request, registry: Registry, caller: Caller) -> Response:
     """Serve the page."""
     # The credentials that the page can ask for, and the header to send them in.
     ways = [
-        {"kind": way.kind, "scheme": way.scheme or "", "header": way.header} for way in registry.auth.ways if way.kind
+        {"kind": way.kind, "scheme": way.scheme or "", "header": way.header}
+        | ({"issuer": way.issuer} if way.issuer else {})
+        for way in registry.auth.ways
+        if way.kind
     ]
     site = {
         "urls": {role: own_url(endpoint) for role, endpoint in {**ENDPOINTS, "caller": CALLER}.items()},
         "signIn": ways,
         "cookies": registry.auth.uses_cookies,
-        "connect": _connect(ways, required=registry.auth.required),
+        "connect": _connect(ways, required=registry.auth.required, oauth=registry.auth.grants_scopes),
     }
     page = _page()
     body = page.before + html.escape(write(site).decode()) + page.after
@@ -141,13 +145,14 @@ def _page_response_class(response_class: type[Response]) -> type[PageResponse]:
     return type("PageResponse", (PageResponse, response_class), {})
 
 
-def _connect(ways: list[dict[str, str]], *, required: bool) -> dict[str, Any]:
+def _connect(ways: list[dict[str, str]], *, required: bool, oauth: bool) -> dict[str, Any]:
     """Return what to paste into each AI client, and what the variables in it stand for."""
-    name = current_app.config["JSONRPC_MCP_SERVER_NAME"] or current_app.name
-    headers, notes = _credentials(ways, re.sub(r"[^A-Z0-9]+", "_", f"mcp {name}".upper()).rstrip("_"))
+    name = server_info(current_app)["name"]
+    prefix = re.sub(r"[^A-Z0-9]+", "_", f"mcp {name}".upper()).rstrip("_")
+    headers, notes = ({}, [SIGNS_IN]) if oauth else _credentials(ways, prefix)
     if headers and not required:
         notes.append("Leave it out, with its header, to use what is open to everyone.")
-    server = Server(name, own_url("mcp", external=True).removesuffix("/mcp"), headers)
+    server = Server(name, own_url("mcp", external=True).removesuffix("/mcp"), headers, oauth)
     clients = []
     for title, configure in CLIENTS.values():
         text, places = configure(server)

@@ -8,7 +8,7 @@ from io import BytesIO
 from typing import Any
 from urllib.parse import parse_qs
 
-from flask import Request, Response, current_app
+from flask import Request, Response, current_app, request
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from .. import strict_json
@@ -17,6 +17,7 @@ from ..call import BRIDGE, BRIDGE_HEADER
 from ..config import MAX_BODY
 from ..errors import (
     BodyTooLarge,
+    InsufficientScope,
     InvalidParams,
     InvalidRequest,
     MissingParameter,
@@ -26,7 +27,7 @@ from ..errors import (
     UnsupportedMediaType,
     VerbNotAllowed,
 )
-from ..registry import Page, Registry
+from ..registry import EXTENSION, Page, Registry
 
 JSON = "application/json"
 
@@ -138,6 +139,9 @@ def error_response(value: Any, error: RpcError, status: int) -> Response:
         response.headers["Allow"] = error.allowed
     if error.retry_after is not None:
         response.headers["Retry-After"] = str(error.retry_after)
+    if (status == 401 or isinstance(error, InsufficientScope)) and request.blueprint is not None:
+        for challenge in current_app.extensions[EXTENSION][request.blueprint].auth.challenges(error):
+            response.headers.add("WWW-Authenticate", challenge)
     return response
 
 

@@ -14,6 +14,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from flask import Blueprint, Flask, Request, Response, current_app, request, url_for
 from flask.sansio.app import App
@@ -127,21 +128,14 @@ class Route:
                 check_origin(request, origin)
             view = self.views.get(request.method) or self.views.get(ANY_VERB)
             if view is None and f"{self.path}/{self.page}" in routes and _is_browser(request):
-                response = self._show_page(request)
-            elif view is None:
-                response = self._options(request.method)
-            else:
-                # Without a rule `HostApp` calls us, for a 404 at most. The app cannot limit guesses there.
-                is_open = self.open or request.url_rule is None
-                caller = Caller() if is_open else registry.auth.admit(request)
-                response = view(request, registry, caller, **variables)
+                return self._show_page(request)
+            if view is None:
+                return self._options(request.method)
+            # Without a rule `HostApp` calls us, for a 404 at most. The app cannot limit guesses there.
+            is_open = self.open or request.url_rule is None
+            return view(request, registry, Caller() if is_open else registry.auth.admit(request), **variables)
         except RpcError as error:
-            return self.respond_to(error, registry)
-        return _challenge(response, registry)
-
-    def respond_to(self, error: RpcError, registry: Registry) -> Response:
-        """Respond to a failure, with a challenge if it is a 401."""
-        return _challenge(self.error_response(error), registry)
+            return self.error_response(error)
 
     def _show_page(self, request: Request) -> Response:
         response = no_content(303)
@@ -163,13 +157,6 @@ def _is_browser(request: Request) -> bool:
     return request.method in ("GET", "HEAD") and "text/html" in request.headers.get("Accept", "")
 
 
-def _challenge(response: Response, registry: Registry) -> Response:
-    if response.status_code == 401:
-        for challenge in registry.auth.challenges():
-            response.headers.add("WWW-Authenticate", challenge)
-    return response
-
-
 def check_host(request: Request) -> None:
     """Reject requests whose ``Host`` is not a name of this server.
 
@@ -187,11 +174,13 @@ def check_host(request: Request) -> None:
         return  # behind a proxy that sets the headers, or checked by Flask
     if not is_dns_name(host) or (config["SERVER_NAME"] and _is_one_of(host, [f".{config['SERVER_NAME']}"])):
         return
+    if config["JSONRPC_MCP_PUBLIC_URL"] and _is_one_of(host, [urlsplit(config["JSONRPC_MCP_PUBLIC_URL"]).netloc]):
+        return
     if is_near(request.remote_addr or ""):
         raise Forbidden(
             f"Host not allowed: set {PREFIX}ALLOWED_HOSTS to the names of this server, such as ['site.example']."
-            " Without it, requests from this machine and from private networks must use an IP address, localhost or"
-            " the SERVER_NAME; behind a proxy, werkzeug's ProxyFix will do"
+            " Without it, requests from this machine and from private networks must use an IP address, localhost,"
+            f" the SERVER_NAME or the host of {PREFIX}PUBLIC_URL; behind a proxy, werkzeug's ProxyFix will do"
         )
 
 
@@ -231,7 +220,7 @@ def _is_allowed_origin(origin: str) -> bool:
     }
 
 
-def answer_rejected_requests(blueprint: Blueprint, routes: Mapping[str, Route], registry: Registry) -> None:
+def answer_rejected_requests(blueprint: Blueprint, routes: Mapping[str, Route]) -> None:
     """Answer what the app's own ``before_request`` functions raise, such as ``abort(403)``, in the form of each route.
 
     :param routes: By endpoint, without the name of the blueprint.
@@ -243,7 +232,7 @@ def answer_rejected_requests(blueprint: Blueprint, routes: Mapping[str, Route], 
             return error  # a route that the app itself has added to the blueprint
         failure = http_failure(error) or RpcError(error.name, code=-32603, status=error.code)
         failure.rpc_status = failure.status
-        response = route.respond_to(failure, registry)
+        response = route.error_response(failure)
         response.headers.add("X-Content-Type-Options", "nosniff")
         return response
 

@@ -9,6 +9,7 @@ from flask import Request, Response, current_app, url_for
 from werkzeug.routing import BuildError
 
 from ..auth import Caller
+from ..config import server_info
 from ..http import explorer
 from ..http.io import json_response, make_page, page_response, rest_error
 from ..http.routes import ENDPOINTS, Route, own_url
@@ -16,7 +17,7 @@ from ..mailbox import announces_changes
 from ..origins import host_name
 from ..registry import EXTENSION, Registry
 from ..strict_json import write
-from .protocol import MODERN, VERSIONS, server_info
+from .protocol import MODERN, VERSIONS
 from .server import capabilities_of
 
 CARD_TYPE = "application/mcp-server-card+json"
@@ -79,7 +80,11 @@ def _describe_blueprint(name: str, registry: Registry) -> dict[str, Any] | None:
         "protocolVersions": list(VERSIONS),
         "capabilities": capabilities_of(registry, MODERN, announces_changes=announces_changes()),
         "endpoints": urls,
-        "authentication": {"required": registry.auth.required, "schemes": registry.auth.schemes},
+        "authentication": {
+            "required": registry.auth.required,
+            "schemes": registry.auth.schemes,
+            **{member: value for way in registry.auth.ways for member, value in way.describe(name).items()},
+        },
     }
 
 

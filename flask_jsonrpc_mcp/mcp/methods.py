@@ -8,6 +8,7 @@ from typing import Any
 from ..call import COMPLETION, LOG_LEVELS, METHOD, PROMPT, RESOURCE
 from ..envelope import Prepared
 from ..errors import (
+    InsufficientScope,
     InvalidCursor,
     MalformedParams,
     MethodNotFound,
@@ -53,7 +54,7 @@ def call_tool(context: RequestContext, params: Params) -> dict[str, Any]:
     name, arguments = _text(params, "name"), _arguments(params)
     try:
         result = invoke(context.call(METHOD, context.tool_name(name), arguments), context.registry)
-    except (MissingCapability, Unauthorized):
+    except (MissingCapability, Unauthorized, InsufficientScope):
         raise
     except MethodNotFound as error:
         raise UnknownTool(name, sign_in=context.caller.may_sign_in) from error
@@ -135,7 +136,9 @@ def complete(context: RequestContext, params: Params) -> dict[str, Any]:
         raise MalformedParams(f"there is no argument {name!r} to complete")
     completer = context.registry.completers.get(completer_name(completed.name, name))
     others = _other_arguments(params)
-    if completer is not None and context.caller.has(completer.access):
+    if not context.caller.has_scopes(completed.scopes if completer is None else completer.scopes):
+        suggestions = []  # an error would open a sign-in page while somebody types
+    elif completer is not None and context.caller.has(completer.access):
         suggestions = invoke(context.call(COMPLETION, completer.name, (typed, others)), context.registry).value
     else:
         suggestions = _choices(inline_references(completed.params.schema)["properties"][name], typed)
@@ -161,7 +164,7 @@ def is_streaming(context: RequestContext, kind: str, name: str) -> bool:
         found = context.registry.finders[kind].find(context.tool_name(name) if kind == METHOD else name, context.caller)
     except MethodNotFound:
         return False
-    return found.streams
+    return found.streams and context.caller.has_scopes(found.scopes)
 
 
 def _list(

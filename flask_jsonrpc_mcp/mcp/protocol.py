@@ -19,7 +19,7 @@ from werkzeug.datastructures import Headers
 from ..ask import NO_ANSWERS, Answers
 from ..auth import Caller
 from ..call import COMPLETION, LOG_LEVELS, MCP, METHOD, PROMPT, RESOURCE, Call, Cancellation
-from ..config import NO_DOTS, PREFIX
+from ..config import NO_DOTS, PREFIX, server_info
 from ..envelope import RpcRequest, is_id, notification
 from ..errors import (
     MAX_QUOTED,
@@ -186,11 +186,6 @@ class Notifier:
         if logger is not None:
             params["logger"] = logger
         self._send(notification("notifications/message", params))
-
-
-def server_info(app: Flask) -> dict[str, str]:
-    """Return the name and version of a server, as in ``serverInfo``."""
-    return {"name": app.config[PREFIX + "SERVER_NAME"] or app.name, "version": app.config[PREFIX + "SERVER_VERSION"]}
 
 
 def is_modern(message: Any, named_version: str | None = None) -> bool:

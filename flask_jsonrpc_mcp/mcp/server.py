@@ -111,6 +111,9 @@ def capabilities_of(registry: Registry, version: str, *, announces_changes: bool
     completes = "prompts" in capabilities or len(registry.resources.templates)
     if completes and versions.has_annotations(version):
         capabilities["completions"] = {}
+    for way in registry.auth.ways:
+        if way.extensions:
+            capabilities["extensions"] = way.extensions
     return capabilities
 
 

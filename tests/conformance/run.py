@@ -1,5 +1,7 @@
 """Runs the official MCP conformance suite against the fixture app under gunicorn: ``make conformance``.
 
+With ``OAUTH=yes`` in the environment the app takes access tokens; the suite sends none, and must see no difference.
+
 All eras are served by one running server with three workers of eight threads. For each, what its version requires must
 pass, and so must everything else that the suite has for it: a failure that is not in the era's ``expected-*.yml`` fails
 the run; so does one that is there and does not happen, and so does a warning.

@@ -73,7 +73,8 @@ def takes_anything(*values: str) -> str:
         (lambda rpc, f: rpc.prompt(7)(f), "f(): a method's name must be a str, not int"),
         (
             lambda rpc, f: rpc.prompt("p", output={})(f),
-            "f(): a prompt has no option 'output'; it has description, params, access, timeout, rate_limit, title",
+            "f(): a prompt has no option 'output'; it has description, params, access, scopes, timeout, rate_limit,"
+            " title",
         ),
         (lambda rpc, f: rpc.prompt("p", title=1)(f), "f(): title must be a str, not int"),
         (lambda rpc, f: rpc.prompt("p", title="a\u202eb")(f), "f(): title has the invisible character U+202E"),

@@ -22,9 +22,12 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 
 from flask_jsonrpc_mcp import SIGNED_IN, McpBlueprint, mcp_tool
 from flask_jsonrpc_mcp.doctor import CHECKS, Finding, examine
+from flask_jsonrpc_mcp.oauth import OAuthResource
 from flask_jsonrpc_mcp.sign_in import AppBuilderAuth, FlaskLoginAuth, FlaskSecurityAuth
 from tests.conftest import make_app, make_auth
 from tests.deploy.test_sample_app import new_site
+from tests.support.issuer import Issuer, issuing
+from tests.support.servers import free_port
 
 GOOD = {"readOnlyHint": True}
 
@@ -85,7 +88,8 @@ def test_apps_with_every_problem_get_every_finding() -> None:
     @mcp_tool
     def forgotten() -> None: ...
 
-    found = [finding for app in apps for finding in examine(app)]
+    with issuing() as issuer:
+        found = [finding for app in [*apps, *oauth_apps(issuer)] for finding in examine(app)]
     about = {(finding.slug, finding.tool) for finding in found}
     assert {slug for slug, _ in about} == set(CHECKS)
     McpBlueprint().method(forgotten)
@@ -105,6 +109,16 @@ def test_apps_with_every_problem_get_every_finding() -> None:
         ("granian-streams", None),
     }
     assert all(finding.severity in ("error", "warning", "info") and finding.why and finding.fix for finding in found)
+
+
+def oauth_apps(issuer: Issuer) -> list[Flask]:
+    """An app without a public URL and with two issuers, one of which nobody runs, and one whose URL is not its own."""
+    nobody = f"http://127.0.0.1:{free_port()}"
+    elsewhere = {"JSONRPC_MCP_PUBLIC_URL": issuer.url}
+    return [
+        app_with(look, auth=OAuthResource([issuer.url, nobody])),
+        app_with(look, auth=OAuthResource(issuer.url), config=elsewhere),
+    ]
 
 
 def csrf_app(**options: Any) -> Flask:

@@ -1,0 +1,164 @@
+"""Sign in with access tokens: verify the bearer token of a request, and answer with challenges (RFC 6750, RFC 9728)."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from flask import Request, current_app, request
+from flask.sansio.app import App
+from werkzeug.datastructures import Authorization
+from werkzeug.routing import BuildError
+
+from ..auth import HTTPAuthSignIn, is_refused
+from ..config import PREFIX, server_info
+from ..errors import InsufficientScope, RpcError, Unauthorized
+from ..registry import EXTENSION, Registry
+from .diagnosis import check_issuers, check_public_url
+from .metadata import add_routes, place_of
+from .tokens import AccessToken, InvalidToken, Verifier, scopes_in
+
+if TYPE_CHECKING:
+    from .resource import OAuthResource
+
+VERIFIERS = "jsonrpc_mcp_oauth"
+"""``app.extensions["jsonrpc_mcp_oauth"]`` has the `Verifier` of each `OAuthResource`."""
+
+CLIENT_CREDENTIALS = "io.modelcontextprotocol/oauth-client-credentials"
+
+# Without the token, so that nobody can keep it.
+_CREDENTIALS = Authorization("bearer", {})
+_ENVIRON_KEY = "flask_jsonrpc_mcp.access_token"
+# Also with a tab behind the scheme, so that the client is told what is wrong.
+_BEARER = re.compile(r"\s*bearer(?!\S)", re.IGNORECASE)
+
+
+def current_token() -> AccessToken | None:
+    """Return the access token of the current request, if it has one."""
+    token: AccessToken | None = request.environ.get(_ENVIRON_KEY)
+    return token
+
+
+class OAuthSignIn(HTTPAuthSignIn):
+    """Signs in with access tokens."""
+
+    grants_scopes = True
+
+    def __init__(self, auth: OAuthResource) -> None:
+        super().__init__(auth)
+        self.auth: OAuthResource = auth
+
+    def mount(self, app: App) -> None:
+        verifiers: dict[OAuthResource, Verifier] = app.extensions.setdefault(VERIFIERS, {})
+        if self.auth not in verifiers:
+            verifiers[self.auth] = self.auth.make_verifier(app)
+        add_routes(app)
+
+    @property
+    def verifier(self) -> Verifier:
+        verifier: Verifier = current_app.extensions[VERIFIERS][self.auth]
+        return verifier
+
+    @property
+    def issuer(self) -> str:
+        return " or ".join(self.verifier.issuers)
+
+    @property
+    def extensions(self) -> dict[str, Any]:
+        return {CLIENT_CREDENTIALS: {}} if self.auth.client_credentials else {}
+
+    def describe(self, blueprint: str) -> dict[str, Any]:
+        try:
+            url = place_of(blueprint, {}).metadata
+        except BuildError:
+            return {}
+        return {"oauth": {"resourceMetadata": url, "issuers": list(self.verifier.issuers)}}
+
+    def problems(self, path: str | None) -> Iterator[tuple[str, str]]:
+        yield from check_issuers(self.verifier.issuers, fetches_keys=self.auth.fetches_keys)
+        yield from check_public_url(current_app.config[PREFIX + "PUBLIC_URL"], path)
+
+    def document(self, resource: str) -> dict[str, Any]:
+        """Return the metadata of a protected resource (RFC 9728, section 2)."""
+        members: dict[str, Any] = {"resource": resource, "authorization_servers": list(self.verifier.issuers)}
+        if self.auth.scopes:
+            members["scopes_supported"] = self._shown(self.auth.scopes)
+        members["bearer_methods_supported"] = ["header"]
+        members["resource_name"] = server_info(current_app)["name"]
+        if self.auth.documentation is not None:
+            members["resource_documentation"] = self.auth.documentation
+        return members
+
+    def challenge(self) -> str:
+        return self.challenge_to(Unauthorized())
+
+    def challenge_to(self, error: RpcError) -> str:
+        """Return the challenge, with ``scope`` before the texts, because some clients search it with a pattern."""
+        metadata = ("resource_metadata", place_of(_blueprint()).metadata)
+        if isinstance(error, InsufficientScope):
+            scope = ("scope", " ".join(self._shown(self._scopes_to_ask_for(error.scopes))))
+            text = ("error_description", "The access token needs more scopes")
+            return _challenge(("error", error.slug), scope, metadata, text)
+        needed = error.scopes if isinstance(error, Unauthorized) else frozenset()
+        parameters = [metadata, ("scope", " ".join(self._shown(self.auth.scopes | needed)))]
+        if isinstance(error, InvalidToken):
+            parameters += [("error", "invalid_token"), ("error_description", error.message)]
+        return _challenge(*parameters)
+
+    def _shown(self, scopes: frozenset[str]) -> list[str]:
+        return [self.auth.scope_prefix + scope for scope in sorted(scopes)]
+
+    def _scopes_to_ask_for(self, missing: frozenset[str]) -> frozenset[str]:
+        """Return all scopes that the next token needs, because some clients ask for these only, and lose the others."""
+        token = current_token()
+        named = frozenset() if token is None else scopes_in(token.claims)
+        has_by_implication = frozenset() if token is None else token.scopes - named
+        registry: Registry = current_app.extensions[EXTENSION][_blueprint()]
+        known = registry.scopes.union(self.auth.scopes, self.auth.implies, *self.auth.implies.values())
+        return (self.auth.scopes | missing) - has_by_implication | (named & known)
+
+    def claims(self, request: Request) -> bool:
+        return _BEARER.match(request.headers.get("Authorization", "")) is not None
+
+    def find(self, request: Request) -> tuple[Any, Authorization]:
+        token = self._verify(request)
+        request.environ[_ENVIRON_KEY] = token
+        if not self.auth.scopes <= token.scopes:
+            raise InsufficientScope(self.auth.scopes)
+        callback = self.auth.verify_token_callback
+        user = token if callback is None else self.auth.ensure_sync(callback)(token)
+        if is_refused(user):
+            raise InvalidToken("the app knows no such user")
+        return token if user is True else user, _CREDENTIALS
+
+    def _verify(self, request: Request) -> AccessToken:
+        # The rest of the header as it is: werkzeug would take a part of it, or parameters, for the token.
+        sent = request.headers["Authorization"].strip(" ").partition(" ")[2].strip(" ")
+        try:
+            return self.verifier.verify(sent, place_of(_blueprint()).resource)
+        except InvalidToken as refused:
+            facts = "".join(f" {name}={fact!r}" for name, fact in refused.facts.items())
+            current_app.logger.warning("access token refused: %s%s", refused.reason, facts)
+            raise
+
+    def limit(self, caller: Any) -> Any:
+        token: AccessToken = request.environ[_ENVIRON_KEY]
+        return replace(caller, scopes=token.scopes, principal=_principal(token.issuer, token.id))
+
+
+def _challenge(*parameters: tuple[str, str]) -> str:
+    return "Bearer " + ", ".join(f'{name}="{value}"' for name, value in parameters if value)
+
+
+@functools.lru_cache(maxsize=1024)
+def _principal(issuer: str, name: str) -> str:
+    """Identify a caller by issuer and subject, so that it stays the same when the client gets its next token."""
+    return hashlib.sha256(f"authorization:bearer:{issuer}|{name}".encode()).hexdigest()
+
+
+def _blueprint() -> str:
+    return request.blueprint or ""

@@ -1,0 +1,58 @@
+"""What ``flask mcp doctor`` checks about OAuth: the authorization servers, and this app as their clients see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from .authorization_server import ServerFailure, discover, endpoint_in, fetch
+from .keys import import_keys
+
+Problem = tuple[str, str]
+"""The slug of a check, and why it matters."""
+
+
+def check_issuers(issuers: Iterable[str], *, fetches_keys: bool) -> Iterator[Problem]:
+    """Check that clients can sign in at the authorization servers, and that we can verify their tokens."""
+    for issuer in issuers:
+        try:
+            metadata = discover(issuer)
+            if fetches_keys and not import_keys(fetch(endpoint_in(metadata, "jwks_uri")).members):
+                yield "oauth-issuer", f"{issuer} publishes no key that can verify signatures, so every token is refused"
+        except (ServerFailure, ValueError) as failure:
+            yield "oauth-issuer", f"{issuer} does not answer as clients need it: {failure}"
+        else:
+            yield from _check_clients(issuer, metadata)
+
+
+def _check_clients(issuer: str, metadata: Mapping[str, Any]) -> Iterator[Problem]:
+    if "S256" not in (metadata.get("code_challenge_methods_supported") or ()):
+        yield "oauth-clients", f"{issuer} does not say that it supports PKCE with S256, and MCP clients refuse that"
+    reads_documents = metadata.get("client_id_metadata_document_supported") is True
+    if not reads_documents and "registration_endpoint" not in metadata:
+        why = "it has neither client id metadata documents nor dynamic registration"
+        yield "oauth-clients", f"{issuer} knows only clients that you register by hand: {why}"
+    elif "none" not in (metadata.get("token_endpoint_auth_methods_supported") or ()):
+        why = "its token_endpoint_auth_methods_supported lacks 'none'"
+        yield "oauth-clients", f"{issuer} does not accept clients without a secret, which most MCP clients are: {why}"
+
+
+def check_public_url(public_url: str | None, path: str | None) -> Iterator[Problem]:
+    """Check that clients find the metadata of a blueprint where RFC 9728 has it.
+
+    :param path: That of its MCP endpoint; ``None`` if it has variables.
+    """
+    if public_url is None:
+        yield "oauth-public-url", "the public URL of this app is not known, so access tokens work for localhost only"
+    if public_url is None or path is None:
+        return
+    scheme, _, rest = public_url.partition("://")
+    host, slash, mounted = rest.partition("/")
+    url = f"{scheme}://{host}/.well-known/oauth-protected-resource{slash}{mounted}{path}"
+    try:
+        found = fetch(url).members.get("resource")
+    except ServerFailure as failure:
+        yield "oauth-metadata", f"clients that look at the place of RFC 9728 do not find this app: {failure}"
+        return
+    if found != public_url + path:
+        yield "oauth-metadata", f"{url} is about {found!r}, and not about {public_url + path}"

@@ -1,0 +1,200 @@
+"""The public keys of an issuer: fetched when first needed, refreshed, and kept through an outage. Knows no Flask.
+
+A key that is known is used without waiting for anybody: only one thread at a time fetches. A key that is not known may
+be new, so the keys are fetched again, but not more often than every `COOLDOWN` seconds, whatever is sent to us.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from joserfc.errors import JoseError
+from joserfc.jwk import ECKey, Key, OKPKey, RSAKey
+
+from ..errors import SignInUnavailable
+from .authorization_server import Document, ServerFailure, discover, endpoint_in, fetch
+
+MAX_KEYS = 64
+MIN_RSA_BITS = 2048
+
+MAX_AGE = 600
+"""The seconds after which keys are fetched again, unless the response says otherwise, within `AGES`."""
+AGES = (60, 3600)
+
+MAX_STALE = 24 * 60 * 60
+"""The seconds for which keys are used while they cannot be fetched."""
+
+COOLDOWN = 30
+"""The seconds between two requests for the keys."""
+
+FIRST_COOLDOWN = 5
+"""The same while there are no keys."""
+
+WARN_EVERY = 60
+
+_KINDS: dict[str, type[RSAKey] | type[ECKey] | type[OKPKey]] = {"RSA": RSAKey, "EC": ECKey, "OKP": OKPKey}
+_CURVES = {
+    "ES256": ("P-256",),
+    "ES384": ("P-384",),
+    "ES512": ("P-521",),
+    "EdDSA": ("Ed25519", "Ed448"),
+    "Ed25519": ("Ed25519",),
+}
+_MAX_AGE = re.compile(r"(?:^|[\s,])max-age=(\d{1,9})(?=$|[\s,])", re.IGNORECASE)
+
+logger = logging.getLogger(__name__)
+
+
+class KeySource(Protocol):
+    """The keys of an issuer."""
+
+    def find(self, kid: str | None, alg: str) -> Key | None:
+        """Return the key of a token; ``None`` if there is none, or the token does not say which.
+
+        :raises SignInUnavailable: if the keys are not known.
+        """
+
+
+def import_keys(jwks: Any) -> tuple[Key, ...]:
+    """Import the keys of a JWK set that can verify signatures, and drop all others.
+
+    :raises ValueError: if it is not a JWK set.
+    """
+    members = jwks.get("keys") if isinstance(jwks, Mapping) else None
+    if not isinstance(members, list):
+        raise ValueError("a JWK set is an object with a list of keys")
+    imported = (_import_key(member) for member in members[:MAX_KEYS])
+    return tuple(key for key in imported if key is not None)
+
+
+def _keys_in(document: Document) -> tuple[Key, ...]:
+    try:
+        return import_keys(document.members)
+    except ValueError as error:
+        raise ServerFailure(str(error), 200) from error
+
+
+def _import_key(member: Any) -> Key | None:
+    if not isinstance(member, dict) or member.get("use", "sig") != "sig" or "d" in member:
+        return None
+    kind = _KINDS.get(member["kty"]) if isinstance(member.get("kty"), str) else None
+    if kind is None or not isinstance(member.get("kid", ""), str):
+        return None
+    try:
+        if kind is RSAKey and _bits(member["n"]) < MIN_RSA_BITS:
+            return None
+        key: Key = kind.import_key(member)
+        key.check_key_op("verify")
+    except (JoseError, ValueError, TypeError, KeyError):  # the last three from what it passes to cryptography
+        return None
+    return key
+
+
+def _bits(number: str) -> int:
+    """Return the length of a number in base64url."""
+    return int.from_bytes(base64.urlsafe_b64decode(number + "=="), "big").bit_length()
+
+
+def select_key(keys: tuple[Key, ...], kid: str | None, alg: str) -> Key | None:
+    """Return the only key for a token."""
+    fitting = [key for key in keys if (kid is None or key.kid == kid) and _fits(key, alg)]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _fits(key: Key, alg: str) -> bool:
+    if key.get("alg") not in (None, alg):
+        return False
+    curves = _CURVES.get(alg)
+    return isinstance(key, RSAKey) if curves is None else not isinstance(key, RSAKey) and key.get("crv") in curves
+
+
+class GivenKeys:
+    """Keys that the app has; nothing is fetched."""
+
+    def __init__(self, jwks: Any) -> None:
+        self._keys = import_keys(jwks)
+        if not self._keys:
+            raise ValueError("keys has no public key that can verify signatures: RSA of 2048 bits or more, EC or OKP")
+
+    def find(self, kid: str | None, alg: str) -> Key | None:
+        return select_key(self._keys, kid, alg)
+
+
+class FetchedKeys:
+    """The keys of an issuer's ``jwks_uri``.
+
+    :param jwks_uri: By default the one of the issuer's metadata.
+    """
+
+    def __init__(self, issuer: str, jwks_uri: str | None = None) -> None:
+        self._issuer = issuer
+        self._given_uri = jwks_uri
+        self._uri = jwks_uri
+        self._keys: tuple[Key, ...] | None = None
+        self._fetched = self._stale = 0.0
+        self._tried: float | None = None
+        self._warned: float | None = None
+        self._fetching = threading.Lock()
+
+    def find(self, kid: str | None, alg: str) -> Key | None:
+        if self._keys is None:
+            self._refresh(FIRST_COOLDOWN)
+        elif kid is not None and not self._knows(kid):
+            self._refresh(COOLDOWN)
+        elif time.monotonic() >= self._stale:
+            self._refresh(COOLDOWN, wait=False)
+        keys = self._keys
+        if keys is None or time.monotonic() - self._fetched > MAX_STALE:
+            raise SignInUnavailable()
+        return select_key(keys, kid, alg)
+
+    def _knows(self, kid: str) -> bool:
+        return any(key.kid == kid for key in self._keys or ())
+
+    def _refresh(self, cooldown: float, *, wait: bool = True) -> None:
+        """Fetch the keys, unless somebody has tried within the cooldown.
+
+        :param wait: If another thread fetches, wait for it.
+        """
+        if self._is_cooling(cooldown) or not self._fetching.acquire(blocking=wait):
+            return
+        try:
+            if not self._is_cooling(cooldown):  # another thread may have fetched while this one waited
+                self._fetch()
+        except ServerFailure as failure:
+            self._warn(failure)
+        finally:
+            self._fetching.release()
+
+    def _is_cooling(self, cooldown: float) -> bool:
+        return self._tried is not None and time.monotonic() - self._tried < cooldown
+
+    def _fetch(self) -> None:
+        try:
+            if self._uri is None:
+                self._uri = endpoint_in(discover(self._issuer), "jwks_uri")
+            document = fetch(self._uri)
+            keys = _keys_in(document)
+        except ServerFailure:
+            self._uri = self._given_uri  # it may have moved
+            raise
+        finally:
+            self._tried = time.monotonic()
+        if not keys:
+            logger.warning("%s has no key that can verify signatures", self._uri)
+        found = _MAX_AGE.search(document.headers.get("Cache-Control", ""))
+        age = MAX_AGE if found is None else min(max(int(found[1]), AGES[0]), AGES[1])
+        self._fetched, self._stale, self._keys = self._tried, self._tried + age, keys
+
+    def _warn(self, failure: ServerFailure) -> None:
+        now = time.monotonic()
+        if self._warned is None or now - self._warned >= WARN_EVERY:
+            self._warned = now
+            log: Callable[..., None] = logger.error if self._keys is None else logger.warning
+            log("the keys of %s cannot be fetched: %s", self._issuer, failure)

@@ -1,0 +1,150 @@
+"""The URLs of a blueprint as a protected resource, and the document about it (RFC 9728)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from flask import Response, current_app, request, url_for
+from flask.sansio.app import App
+from werkzeug.exceptions import HTTPException
+
+from ..call import new_id
+from ..config import PREFIX
+from ..errors import NoSuchPath, RpcError, ServerFault
+from ..http.io import json_response, no_content, rest_error
+from ..http.routes import check_host
+from ..origins import host_name, is_loopback
+from ..registry import EXTENSION, Registry
+
+if TYPE_CHECKING:
+    from .bearer import OAuthSignIn
+
+WELL_KNOWN = "/.well-known/oauth-protected-resource"
+ENDPOINT = "jsonrpc_mcp_protected_resource"
+PLACES = "jsonrpc_mcp_places"
+"""``app.extensions["jsonrpc_mcp_places"]`` has the places that do not depend on the request, by blueprint."""
+
+MAX_AGE = 300
+_MCP = ".mcp"
+_VERBS = "GET, HEAD, OPTIONS"
+
+
+class Place(NamedTuple):
+    """Where a blueprint is, as clients see it.
+
+    :param resource: The URL of its MCP endpoint, which is the audience of its tokens.
+    :param metadata: The URL of the document about it.
+    """
+
+    resource: str
+    metadata: str
+
+
+def place_of(blueprint: str, variables: Mapping[str, Any] | None = None) -> Place:
+    """Return the URLs of a blueprint in the current request.
+
+    :param variables: Those of its ``url_prefix``; by default those of the current request.
+    :raises ServerFault: if the public URL is not known.
+    :raises werkzeug.routing.BuildError: if there is no value for a variable.
+    """
+    places: dict[str, Place] = current_app.extensions[PLACES]
+    if blueprint in places:
+        return places[blueprint]
+    given = (request.view_args or {}) if variables is None else variables
+    [rule, *_] = current_app.url_map.iter_rules(blueprint + _MCP)
+    used = {name: value for name, value in given.items() if name in rule.arguments}
+    # Without SCRIPT_NAME, which is a part of the public URL already, and without what url_defaults of the app may add.
+    path = url_for(blueprint + _MCP, **used).removeprefix(request.script_root).partition("?")[0]
+    public = _public_url()
+    place = Place(public + path, f"{public}{WELL_KNOWN}{path}")
+    if not rule.arguments and current_app.config[PREFIX + "PUBLIC_URL"] is not None:
+        places[blueprint] = place
+    return place
+
+
+def _public_url() -> str:
+    configured: str | None = current_app.config[PREFIX + "PUBLIC_URL"]
+    if configured is not None:
+        return configured
+    # Anybody can send any Host, and the audience of tokens must not depend on it.
+    if not is_loopback(host_name(request.host)):
+        fault = ServerFault(new_id())
+        current_app.logger.error(
+            "set %sPUBLIC_URL to the https URL of this app, such as 'https://site.example': OAuth needs it, and only"
+            " for localhost it is taken from the request, id=%s",
+            PREFIX,
+            fault.error_id,
+        )
+        raise fault
+    return f"{request.scheme}://{request.host}{request.script_root}"
+
+
+def add_routes(app: App) -> None:
+    """Serve the documents, for all blueprints of an app."""
+    if ENDPOINT in app.view_functions:
+        return
+    app.extensions[PLACES] = {}
+    for path in (WELL_KNOWN, f"{WELL_KNOWN}/<path:suffix>"):
+        app.add_url_rule(
+            path,
+            ENDPOINT,
+            serve_metadata,
+            methods=["GET", "OPTIONS"],
+            merge_slashes=False,
+            provide_automatic_options=False,
+        )
+
+
+def serve_metadata(suffix: str | None = None) -> Response:
+    """Describe the blueprint whose MCP endpoint is at a path, or the only one."""
+    try:
+        check_host(request)
+        response = no_content() if request.method == "OPTIONS" else _respond(suffix)
+    except RpcError as error:
+        response = rest_error(error)
+    # For every page: it has no secrets, and a client in a browser asks before it can know anything else.
+    response.headers["Access-Control-Allow-Origin"] = "*"
+    if request.method == "OPTIONS":
+        response.headers["Allow"] = response.headers["Access-Control-Allow-Methods"] = _VERBS
+        asked = request.headers.get("Access-Control-Request-Headers")
+        if asked is not None:
+            response.headers["Access-Control-Allow-Headers"] = asked
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    return response
+
+
+def _respond(suffix: str | None) -> Response:
+    blueprint, variables = _only_blueprint() if suffix is None else _blueprint_at(f"/{suffix}")
+    way = _oauth_of(current_app.extensions[EXTENSION].get(blueprint))
+    if way is None:
+        raise NoSuchPath()
+    response = json_response(way.document(place_of(blueprint, variables).resource))
+    response.headers["Cache-Control"] = f"public, max-age={MAX_AGE}"
+    return response
+
+
+def _only_blueprint() -> tuple[str, dict[str, Any]]:
+    registries: dict[str, Registry] = current_app.extensions[EXTENSION]
+    names = [name for name, registry in registries.items() if _oauth_of(registry) is not None]
+    [rule, *_] = current_app.url_map.iter_rules(names[0] + _MCP)
+    if len(names) > 1 or rule.arguments:
+        raise NoSuchPath()
+    return names[0], {}
+
+
+def _blueprint_at(path: str) -> tuple[str, Mapping[str, Any]]:
+    adapter: Any = current_app.create_url_adapter(request)
+    try:
+        endpoint, variables = adapter.match(path, method="POST")
+    except HTTPException as error:
+        raise NoSuchPath() from error
+    name, _, last = endpoint.rpartition(".")
+    if f".{last}" != _MCP:
+        raise NoSuchPath()
+    return name, variables
+
+
+def _oauth_of(registry: Registry | None) -> OAuthSignIn | None:
+    ways: Any = () if registry is None or not registry.auth.grants_scopes else registry.auth.ways[-1:]
+    return next(iter(ways), None)

@@ -1,0 +1,176 @@
+"""`OAuthResource`: the auth object of a blueprint that accepts access tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from flask.sansio.app import App
+from flask_httpauth import HTTPTokenAuth
+from werkzeug.datastructures import Authorization
+
+from ..checks import checked_scopes
+from ..config import PREFIX
+from ..origins import is_secure_url
+from .bearer import OAuthSignIn, current_token
+from .introspection import Introspection
+from .json_web_tokens import ALGORITHMS, JwtReader
+from .keys import FetchedKeys, GivenKeys, KeySource
+from .tokens import REMEMBER, AccessToken, Reader, Verifier
+
+
+class OAuthResource(HTTPTokenAuth):  # type: ignore[misc] # Flask-HTTPAuth has no types
+    """Accept the access tokens of an OAuth 2.1 authorization server, as MCP demands.
+
+    It is an auth object of Flask-HTTPAuth, to be passed as ``auth=`` or within a ``MultiAuth``::
+
+        oauth = OAuthResource("https://login.example.com", scopes=["articles:read"])
+        rpc = McpBlueprint(auth=oauth)
+
+        @oauth.verify_token
+        def user_of(token):
+            return User.query.filter_by(subject=token.subject).first()
+
+    ``verify_token`` is optional. It gets the :class:`AccessToken`, which is verified already, and returns the user, or
+    ``None`` if there is none. Without it the user is the access token itself.
+
+    :param issuer: The authorization server, or a list of several, exactly as in the ``iss`` of their tokens. By
+        default the setting ``JSONRPC_MCP_OAUTH_ISSUER``.
+    :param scopes: The scopes that every token needs. Clients ask for them when they sign in.
+    :param audience: The ``aud`` of tokens, or a list, for an authorization server that does not use the URL of the MCP
+        endpoint, which it is by default.
+    :param implies: The scopes that a scope includes: ``{"articles:write": ["articles:read"]}``.
+    :param scope_prefix: Put before each scope that clients are told to ask for, and not expected in tokens. Microsoft
+        Entra calls a scope ``api://.../articles.read`` in requests and ``articles.read`` in tokens.
+    :param algorithms: The signature algorithms to accept; by default all with a public key.
+    :param jwks_uri: The URL of the keys, if it is not in the metadata of the authorization server.
+    :param keys: The keys themselves, as a JWK set; then nothing is fetched.
+    :param introspection: The client id and secret to ask the authorization server about every token with (RFC 7662),
+        for tokens that are not JSON Web Tokens.
+    :param introspection_endpoint: Where to ask, if it is not in the metadata of the authorization server.
+    :param leeway: By how many seconds the clocks of the servers may differ.
+    :param max_token: Maximum characters of a token.
+    :param client_credentials: Tell MCP clients that the authorization server has the client credentials grant for
+        clients without a user.
+    :param documentation: The URL of a page for developers of clients.
+    """
+
+    def __init__(
+        self,
+        issuer: str | Iterable[str] | None = None,
+        *,
+        scopes: Iterable[str] = (),
+        audience: str | Iterable[str] | None = None,
+        implies: Mapping[str, Iterable[str]] | None = None,
+        scope_prefix: str = "",
+        algorithms: Collection[str] = ALGORITHMS,
+        jwks_uri: str | None = None,
+        keys: Mapping[str, Any] | None = None,
+        introspection: tuple[str, str] | None = None,
+        introspection_endpoint: str | None = None,
+        leeway: float = 30,
+        max_token: int = 16384,
+        client_credentials: bool = False,
+        documentation: str | None = None,
+    ) -> None:
+        super().__init__("Bearer")
+        self.issuers = None if issuer is None else _checked_issuers("issuer", issuer)
+        self.scopes = checked_scopes("scopes", scopes)
+        checked_scopes("implies", implies or ())
+        self.implies = {scope: checked_scopes(f"implies {scope}", others) for scope, others in (implies or {}).items()}
+        checked_scopes("scope_prefix", [scope_prefix] if scope_prefix else ())
+        self.scope_prefix = scope_prefix
+        self.client_credentials = client_credentials
+        self.documentation = documentation
+        self._audiences = frozenset([audience] if isinstance(audience, str) else audience or ())
+        self._algorithms = _checked_algorithms(algorithms)
+        for name, url in (("jwks_uri", jwks_uri), ("introspection_endpoint", introspection_endpoint)):
+            if url is not None and not is_secure_url(url):
+                raise ValueError(f"{name} must be an https URL, not {url!r}; http is only for localhost")
+        if sum(source is not None for source in (jwks_uri, keys, introspection)) > 1:
+            raise ValueError("jwks_uri, keys and introspection exclude each other; keep one of them")
+        if introspection_endpoint is not None and introspection is None:
+            raise ValueError("introspection_endpoint needs introspection=(client_id, client_secret)")
+        self._jwks_uri = jwks_uri
+        self._given_keys = None if keys is None else GivenKeys(keys)
+        self._introspection = None if introspection is None else _checked_credentials(introspection)
+        self._introspection_endpoint = introspection_endpoint
+        self.fetches_keys = keys is None and jwks_uri is None and introspection is None
+        self._leeway = leeway
+        self._max_token = max_token
+
+    def mcp_sign_in(self) -> OAuthSignIn:
+        """Return what signs in with it. The blueprint calls this."""
+        return OAuthSignIn(self)
+
+    def current_token(self) -> AccessToken | None:
+        """Return the access token of the current request; ``None`` if the caller signed in otherwise, or not at all."""
+        return current_token()
+
+    def authenticate(self, auth: Authorization | None, stored_password: str | None) -> Any:
+        """Refuse ``login_required``: the audience of a token is the MCP endpoint, and no other view."""
+        raise RuntimeError("an OAuthResource signs in at a McpBlueprint; login_required of other views needs another")
+
+    def make_verifier(self, app: App) -> Verifier:
+        """Build what verifies the tokens in an app.
+
+        :raises ValueError: if there is no issuer.
+        """
+        setting = PREFIX + "OAUTH_ISSUER"
+        issuers = self.issuers
+        if issuers is None:
+            if not app.config[setting]:
+                raise ValueError(
+                    f"an OAuthResource needs its authorization server: OAuthResource('https://login.example.com'), or"
+                    f" set {setting}"
+                )
+            issuers = _checked_issuers(setting, app.config[setting])
+        if len(issuers) > 1 and (self._jwks_uri or self._given_keys or self._introspection):
+            raise ValueError("jwks_uri, keys and introspection are of one issuer; pass a single one")
+        return Verifier(
+            self._make_reader(issuers),
+            issuers,
+            remember=0 if self._introspection else REMEMBER,
+            audiences=self._audiences,
+            implies=self.implies,
+            leeway=self._leeway,
+            max_token=self._max_token,
+        )
+
+    def _make_reader(self, issuers: tuple[str, ...]) -> Reader:
+        if self._introspection is not None:
+            return Introspection(issuers[0], self._introspection, self._introspection_endpoint)
+        keys: dict[str, KeySource] = {
+            issuer: self._given_keys or FetchedKeys(issuer, self._jwks_uri) for issuer in issuers
+        }
+        return JwtReader(keys, self._algorithms)
+
+
+def _checked_issuers(role: str, issuer: Any) -> tuple[str, ...]:
+    issuers = tuple(issuer) if isinstance(issuer, (list, tuple, set, frozenset)) else (issuer,)
+    for each in issuers:
+        if not isinstance(each, str) or not is_secure_url(each) or "?" in each:
+            raise ValueError(
+                f"{role} must be the https URL of an authorization server, such as 'https://login.example.com', not"
+                f" {each!r}; http is only for localhost"
+            )
+    if not issuers:
+        raise ValueError(f"{role} is an empty list; name the authorization server")
+    return issuers
+
+
+def _checked_credentials(credentials: Any) -> tuple[str, str]:
+    pair = tuple(credentials) if isinstance(credentials, (tuple, list)) else ()
+    if len(pair) != 2 or not all(isinstance(each, str) for each in pair):
+        raise TypeError("introspection must be (client_id, client_secret)")
+    return pair
+
+
+def _checked_algorithms(algorithms: Collection[str]) -> tuple[str, ...]:
+    chosen = tuple([algorithms] if isinstance(algorithms, str) else algorithms)
+    for algorithm in chosen:
+        if algorithm not in ALGORITHMS:
+            raise ValueError(f"algorithms: {algorithm!r} cannot be accepted; choose from {', '.join(ALGORITHMS)}")
+    if not chosen:
+        raise ValueError("algorithms is empty; name those of the authorization server")
+    return chosen
