@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import dataclass
 
 from flask import Flask
 from flask_httpauth import HTTPTokenAuth
@@ -18,9 +19,19 @@ auth = HTTPTokenAuth()
 oauth = OAuthResource("https://login.example", keys=json.loads(os.environ["BENCH_KEYS"]))
 
 
+@dataclass(frozen=True)
+class User:
+    """An object, as an access token is one, too."""
+
+    id: str
+
+
+USERS = {"lovelace": User("ada")}
+
+
 @auth.verify_token  # type: ignore[untyped-decorator]
-def verify(token: str) -> str | None:
-    return {"lovelace": "ada"}.get(token)
+def verify(token: str) -> User | None:
+    return USERS.get(token)
 
 
 app = Flask(__name__)

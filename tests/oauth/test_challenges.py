@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -105,6 +106,22 @@ def test_case_67_a_token_without_the_base_scopes_is_told_them(issuer: Issuer, ro
     assert parameters["error"] == "insufficient_scope"
     assert (parameters["scope"], parameters["resource_metadata"]) == ("articles:read", METADATA_URL)
     assert response.headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.parametrize(("claims", "status"), [({"scope": "other"}, 403), ({"aud": "other"}, 401)])
+def test_case_67_no_route_of_a_blueprint_is_left_out(issuer: Issuer, claims: Any, status: int) -> None:
+    """But for the explorer's page, which is for people who have not signed in."""
+    site, answered = make_site(make_oauth(issuer.url)), {}
+    for rule in site.app.url_map.iter_rules():
+        path = re.sub("<.*>", "public", rule.rule)
+        for verb in sorted((rule.methods or set()) - {"OPTIONS"}) if rule.endpoint.startswith("mcp.") else []:
+            response = site.client.open(path, method=verb, headers=bearer(issuer.token(**claims)))
+            answered[verb, rule.rule] = response.status_code
+    assert len(answered) > 20
+    assert {asked for asked, found in answered.items() if found != status} == {
+        ("GET", "/mcp/explorer"),
+        ("HEAD", "/mcp/explorer"),
+    }
 
 
 @pytest.mark.parametrize("face", FACES)
