@@ -14,7 +14,7 @@ from mcp.shared.auth import AuthorizationCodeResult
 from person import sign_in
 
 browser = httpx2.Client()
-asked, saved, came_back = [], [], []
+asked, came_back = [], []
 
 
 def open_browser(url: str) -> None:
@@ -31,31 +31,24 @@ class HeadlessOAuth(OAuth):
         answer = parse_qs(urlsplit(came_back[0]).query)
         return AuthorizationCodeResult(code=answer["code"][0], state=answer["state"][0], iss=answer["iss"][0])
 
-    async def _handle_token_response(self, response) -> None:
-        await super()._handle_token_response(response)
-        saved.append(self.context.current_tokens.scope)
-
-    async def _handle_refresh_response(self, response) -> bool:
-        done = await super()._handle_refresh_response(response)
-        saved.append(self.context.current_tokens.scope)
-        return done
-
 
 async def main(url: str, mode: str, steps: list) -> dict:
     provider = HeadlessOAuth(client_name="test")
     async with Client(StreamableHttpTransport(url, auth=provider), mode=mode) as client:
         tools, results = await client.list_tools(), []
+        saved = {provider.context.current_tokens.access_token: provider.context.current_tokens.scope}
         for step in steps:
             if step == "refresh":
                 provider.context.token_expiry_time = 1
             else:
                 results.append((await client.call_tool(step, {})).content[0].text)
+                saved[provider.context.current_tokens.access_token] = provider.context.current_tokens.scope
         return {
             "version": client.protocol_version,
             "tools": [tool.name for tool in tools],
             "results": results,
             "asked": asked,
-            "saved": saved,
+            "saved": list(saved.values()),
         }
 
 
