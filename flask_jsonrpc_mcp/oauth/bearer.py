@@ -147,7 +147,7 @@ class OAuthSignIn(HTTPAuthSignIn):
 
     def limit(self, caller: Any) -> Any:
         token: AccessToken = request.environ[_ENVIRON_KEY]
-        return replace(caller, scopes=token.scopes, principal=_principal(token.issuer, token.id))
+        return replace(caller, scopes=token.scopes, principal=_principal(token.issuer, token.subject, token.client_id))
 
 
 def _challenge(*parameters: tuple[str, str]) -> str:
@@ -155,9 +155,10 @@ def _challenge(*parameters: tuple[str, str]) -> str:
 
 
 @functools.lru_cache(maxsize=1024)
-def _principal(issuer: str, name: str) -> str:
+def _principal(issuer: str, subject: str | None, client_id: str | None) -> str:
     """Identify a caller by issuer and subject, so that it stays the same when the client gets its next token."""
-    return hashlib.sha256(f"authorization:bearer:{issuer}|{name}".encode()).hexdigest()
+    identity = ("bearer", issuer, subject, None if subject else client_id)
+    return hashlib.sha256(repr(identity).encode()).hexdigest()
 
 
 def _blueprint() -> str:

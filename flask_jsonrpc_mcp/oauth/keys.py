@@ -1,7 +1,8 @@
 """The public keys of an issuer: fetched when first needed, refreshed, and kept through an outage. Knows no Flask.
 
 A key that is known is used without waiting for anybody: only one thread at a time fetches. A key that is not known may
-be new, so the keys are fetched again, but not more often than every `COOLDOWN` seconds, whatever is sent to us.
+be new, so the keys are fetched again, but not more often than every `COOLDOWN` seconds, whatever is sent to us. If that
+fails, nothing is known about the token.
 """
 
 from __future__ import annotations
@@ -152,7 +153,14 @@ class FetchedKeys:
         keys = self._keys
         if keys is None or time.monotonic() - self._fetched > MAX_STALE:
             raise SignInUnavailable()
+        if kid is not None and not self._knows(kid) and self._has_failed:
+            raise SignInUnavailable()  # it may be a new key
         return select_key(keys, kid, alg)
+
+    @property
+    def _has_failed(self) -> bool:
+        """Whether the keys could not be fetched at the last try."""
+        return self._tried is not None and self._fetched < self._tried
 
     def _knows(self, kid: str) -> bool:
         return any(key.kid == kid for key in self._keys or ())

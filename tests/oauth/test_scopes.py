@@ -292,7 +292,9 @@ def test_case_82_a_session_belongs_to_its_subject(issuer: Issuer) -> None:
     ada.headers = bearer(issuer.token(scope=BOTH, jti="another"))
     assert_runs(ada.call("scoped"), "scoped")
     assert session == ada.session
-    for other in (bearer(issuer.token(sub="ben")), bearer(issuer.token(sub=None)), basic("reader"), {}):
+    # A machine whose client id is the name of the user is not the user.
+    machine = bearer(issuer.token(sub=None, client_id="ada"))
+    for other in (bearer(issuer.token(sub="ben")), bearer(issuer.token(sub=None)), machine, basic("reader"), {}):
         assert LegacyClient(site.client, headers=other, session=session).call("public").status_code == 404
 
 
