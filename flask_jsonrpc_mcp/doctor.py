@@ -76,7 +76,10 @@ CHECKS = {
     "cors-origins": (INFO, f"list the origins of your pages in {PREFIX}ALLOWED_ORIGINS, if they use the tools"),
     "demo-users": (WARNING, f"remove these users, then set {PREFIX}DEMO_USERS = []"),
     "oauth-public-url": (WARNING, f"set {PREFIX}PUBLIC_URL, such as 'https://site.example'"),
-    "oauth-issuer": (WARNING, "compare the issuer of the OAuthResource with the authorization server's own metadata"),
+    "oauth-issuer": (
+        WARNING,
+        "compare the issuer of the OAuthResource with the server's own metadata, and check that it runs",
+    ),
     "oauth-clients": (WARNING, "change that at the authorization server, or register your clients there"),
     "oauth-metadata": (
         WARNING,

@@ -44,7 +44,8 @@ def _welcome(host: str, port: int) -> str:
     sign_in = "-u admin:admin " if os.environ.get("SITE_ENV") == "development" else ""
     method, arguments = ("create", '"title": "Hello"') if sign_in else ("get", '"id": 1')
     issuer = os.environ.get("OAUTH_ISSUER")
-    oauth = f", and sign in at {issuer} as editor with any password" if issuer else ""
+    oauth = f", and people sign in at {issuer} as editor or admin, with any password" if issuer else ""
+    anyone = sign_in if issuer else ""
     return f"""
     The sample site is at {url}
     AI clients connect to {url}/mcp{oauth}
@@ -52,9 +53,9 @@ def _welcome(host: str, port: int) -> str:
 
     Try, in another terminal:
 
-      curl '{url}/mcp/tools/list'
+      curl {anyone}'{url}/mcp/tools/list'
 
-      curl '{url}/mcp/tools/describe?name=articles.get'
+      curl {anyone}'{url}/mcp/tools/describe?name=articles.get'
 
       curl {sign_in}-H 'Content-Type: application/json' '{url}/mcp/tools/invoke' \\
         -d '{{"name": "articles.{method}", "arguments": {{{arguments}}}}}'

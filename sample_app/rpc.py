@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from flask_jsonrpc_mcp import McpBlueprint
 
-from .auth import auth, find_user
+from .auth import ISSUER, auth, find_user
 
-rpc = McpBlueprint(auth=auth)
+# A client opens the sign-in page of an authorization server when it gets a 401, so everyone has to sign in then.
+rpc = McpBlueprint(auth=auth, require_auth=bool(ISSUER))
 rpc.user_loader(find_user)

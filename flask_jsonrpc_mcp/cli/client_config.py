@@ -13,7 +13,7 @@ from flask import current_app
 from flask.cli import ScriptInfo, with_appcontext
 
 from ..clients import BEARER, CLIENTS, SIGNS_IN, Server
-from ..config import server_info
+from ..config import PREFIX, server_info
 from .arguments import blueprint_option, find_blueprint, mcp_path
 from .output import printable
 
@@ -24,7 +24,7 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @click.command("config")
 @click.argument("client", type=click.Choice(list(CLIENTS)), metavar="CLIENT")
-@click.option("--url", metavar="URL", help=f"The URL of the app; by default {DEVELOPMENT_SERVER}.")
+@click.option("--url", metavar="URL", help=f"The URL of the app; by default its public URL, else {DEVELOPMENT_SERVER}.")
 @click.option("--token-env", metavar="VARIABLE", help="Sign in with the bearer token in this environment variable.")
 @click.option("--header", "pairs", multiple=True, metavar="NAME=VARIABLE", help="Send a header with this variable.")
 @click.option("--name", metavar="NAME", help="The client's name for the server; by default the app's name.")
@@ -64,7 +64,7 @@ def _site_url(blueprint: str | None, url: str | None) -> str:
     path = mcp_path(current_app, find_blueprint(blueprint)[0])
     if url is not None and not re.match(r"https?://[^/]", url):
         raise click.UsageError(f"--url must be a URL such as https://site.example, not {url!r}")
-    base = (url or DEVELOPMENT_SERVER).rstrip("/")
+    base = (url or current_app.config[PREFIX + "PUBLIC_URL"] or DEVELOPMENT_SERVER).rstrip("/")
     if url is not None and base.endswith(path or "/mcp"):
         return base.removesuffix("/mcp")
     if path is None:

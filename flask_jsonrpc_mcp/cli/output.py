@@ -71,7 +71,9 @@ def terminal_width() -> int:
 def describe(method: Method) -> dict[str, Any]:
     """Describe a method, prompt or resource for programs: as MCP does, with its kind and the permissions it needs."""
     is_tool = method.tool is not None
-    own = {"kind": "tool" if is_tool else method.kind, "tool": is_tool, "access": sorted(method.access)}
+    own: dict[str, Any] = {"kind": "tool" if is_tool else method.kind, "tool": is_tool, "access": sorted(method.access)}
+    if method.scopes:
+        own["scopes"] = sorted(method.scopes)
     return {**to_plain(method.descriptor), **own}
 
 
@@ -126,7 +128,8 @@ def _hints(item: Mapping[str, Any]) -> list[str]:
 
 
 def _needs(item: Mapping[str, Any]) -> list[str]:
-    return [printable(f"needs {', '.join(item['access'])}")] if item["access"] else []
+    needs = [*item["access"], *(f"scope {scope}" for scope in item.get("scopes", ()))]
+    return [printable(f"needs {', '.join(needs)}")] if needs else []
 
 
 def _argument_row(name: str, schema: Any, required: bool) -> tuple[str, str]:
@@ -355,7 +358,9 @@ def echo_findings(findings: list[Finding], tools: int, ignored: list[str], *, na
             f"{click.style(found.severity, fg=COLORS[found.severity], bold=True)}  {click.style(found.slug, bold=True)}"
         )
         _echo_wrapped(", ".join(filter(None, names)), fg="cyan")
-        _echo_wrapped(f"{found.why[0].upper()}{found.why[1:]}.")
+        # Not the first letter of a URL.
+        why = found.why if "://" in found.why.partition(" ")[0] else found.why[0].upper() + found.why[1:]
+        _echo_wrapped(f"{why}.")
         _echo_wrapped(f"Fix: {found.fix}.", fg="green")
         click.echo()
     severities = [finding.severity for finding in findings]

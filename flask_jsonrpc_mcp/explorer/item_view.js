@@ -91,10 +91,13 @@ function makeSameCall(server, call) {
 
 async function showPermissions(server, item, facts) {
   try {
-    const { access = [] } = await server.describe(item.name);
-    if (access.length === 0) return;
-    facts.append(make("div", {}, make("dt", {}, access.length > 1 ? "Permissions" : "Permission"),
-      make("dd", {}, access.map((name) => make("code", {}, name)))));
+    const { access = [], tool } = await server.describe(item.name);
+    for (const [label, names] of [["Permission", access], ["Scope", tool.annotations?.auth?.scopes ?? []]]) {
+      if (names.length > 0) {
+        facts.append(make("div", {}, make("dt", {}, names.length > 1 ? `${label}s` : label),
+          make("dd", {}, names.map((name) => make("code", {}, name)))));
+      }
+    }
   } catch {
     // A server may keep its descriptions to itself; the tool works all the same.
   }

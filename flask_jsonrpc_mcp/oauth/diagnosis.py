@@ -46,6 +46,12 @@ def check_public_url(public_url: str | None, path: str | None) -> Iterator[Probl
         yield "oauth-public-url", "the public URL of this app is not known, so access tokens work for localhost only"
     if public_url is None or path is None:
         return
+    if public_url.endswith(path):
+        yield (
+            "oauth-public-url",
+            f"the public URL ends in {path}, which is added to it: clients would use {public_url}{path}",
+        )
+        return
     scheme, _, rest = public_url.partition("://")
     host, slash, mounted = rest.partition("/")
     url = f"{scheme}://{host}/.well-known/oauth-protected-resource{slash}{mounted}{path}"

@@ -77,4 +77,8 @@ for (const event of ["authorization.error", "grant.error", "registration_create.
   provider.on(event, (context, error) => console.error(event, error.error, error.error_description));
 }
 provider.on("server_error", (context, error) => console.error(error));
-provider.listen(Number(port), "127.0.0.1");
+const server = provider.listen(Number(port), "127.0.0.1");
+server.on("error", (error) => {
+  console.error(`The authorization server cannot listen on port ${port}: ${error.message}`);
+  process.exit(1);
+});

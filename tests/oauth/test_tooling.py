@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import httpx
@@ -63,12 +64,32 @@ def test_the_doctor_finds_a_site_that_is_not_at_its_public_url(good_issuer: Issu
     assert [slug for slug, _ in findings(good_issuer, JSONRPC_MCP_PUBLIC_URL=None)] == ["oauth-public-url"]
 
 
+def test_the_doctor_finds_the_url_of_the_endpoint_in_place_of_the_app(good_issuer: Issuer) -> None:
+    [(slug, why)] = findings(good_issuer, JSONRPC_MCP_PUBLIC_URL=f"{good_issuer.url}/mcp")
+    assert (slug, f"{good_issuer.url}/mcp/mcp" in why) == ("oauth-public-url", True)
+
+
 @pytest.mark.parametrize("token", [(), ("--token-env", "TOKEN")])
 def test_a_client_that_signs_in_by_itself_gets_no_header(issuer: Issuer, token: tuple[str, ...]) -> None:
     app = make_site(make_oauth(issuer.url)).app
     for client in ("claude-code", "claude-desktop", "cursor"):
         ran = app.test_cli_runner().invoke(mcp, ["config", client, "--url", PUBLIC_URL, *token])
         assert ("TOKEN" in ran.stdout, "opens a browser" in ran.stderr) == (bool(token), not token), ran.output
+
+
+def test_clients_are_configured_for_the_public_url(issuer: Issuer) -> None:
+    app = make_site(make_oauth(issuer.url)).app
+    ran = app.test_cli_runner().invoke(mcp, ["config", "claude-code"])
+    assert f"{PUBLIC_URL}/mcp" in ran.stdout
+
+
+def test_the_list_says_which_scopes_a_tool_needs(issuer: Issuer) -> None:
+    app = make_site(make_oauth(issuer.url)).app
+    listed = {item["name"]: item for item in json.loads(app.test_cli_runner().invoke(mcp, ["list"]).stdout)}
+    assert listed["guarded"]["scopes"] == ["articles:write"]
+    assert "scopes" not in listed["public"]
+    text = app.test_cli_runner().invoke(mcp, ["list", "--no-json-output"]).stdout
+    assert "needs write, scope articles:write" in " ".join(text.split())
 
 
 def test_the_bridge_says_which_token_it_needs() -> None:
