@@ -29,8 +29,8 @@ export async function signIn(url, callback) {
     const hidden = text.matchAll(/<input type="hidden" name="(\w+)" value="(\w+)"/g);
     const form = new URLSearchParams([...hidden].map(([, name, value]) => [name, value]));
     if (text.includes('name="login"')) {
-      form.set("login", "ada");
-      form.set("password", "ada");
+      form.set("login", process.env.LOGIN);
+      form.set("password", "any");
     }
     url = new URL(/<form[^>]* action="([^"]+)"/.exec(text)[1], url);
     response = await visit(url, form);

@@ -1,5 +1,6 @@
 """The person at the browser, who signs in and consents on the pages of tests/authorization_server."""
 
+import os
 import re
 from urllib.parse import urljoin
 
@@ -21,7 +22,7 @@ def sign_in(http, url: str, callback: str) -> str:
         page = response.text
         form = dict(re.findall(r'<input type="hidden" name="(\w+)" value="(\w+)"', page))
         if 'name="login"' in page:
-            form |= {"login": "ada", "password": "ada"}
+            form |= {"login": os.environ["LOGIN"], "password": "any"}
         url = urljoin(url, re.search(r'<form[^>]* action="([^"]+)"', page)[1])
         response = http.post(url, data=form)
     raise RuntimeError(f"no way back to the client from {url}")

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from tests.support.oidc_provider import oidc_provider
-from tests.support.servers import ROOT, Server, gunicorn, listen, need_made
+from tests.support.servers import ROOT, Server, free_port, gunicorn, listen, need_made, running
 
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
 READ, BOTH = "articles:read", "articles:read articles:write"
@@ -38,7 +38,7 @@ class McpClient:
     version: str
     steps_up: bool = True
 
-    def sign_in(self, server: Server, *steps: str, mount: str = "") -> Any:
+    def sign_in(self, server: Server, *steps: str, mount: str = "", login: str = "ada") -> Any:
         """Let it sign in and call tools, and return what it saw."""
         folder = ROOT / ".clients" / self.environment
         need_made(folder / ".installed", "clients")
@@ -47,7 +47,7 @@ class McpClient:
         program = folder / "bin" / ("node" if self.script.endswith(".mjs") else "python")
         done = subprocess.run(
             [program, ROOT / "tests/clients" / self.script, f"{server.url}{mount}/mcp", self.mode, json.dumps(steps)],
-            env={"PATH": os.environ["PATH"], "HOME": str(server.log.parent)},
+            env={"PATH": os.environ["PATH"], "HOME": str(server.log.parent), "LOGIN": login},
             capture_output=True,
             check=False,
             timeout=300,
@@ -158,3 +158,14 @@ def test_clients_find_an_app_below_a_path(tmp_path: Path) -> None:
     with site(tmp_path, mount="/shop") as server:
         for name in ("python-sdk-2", "python-sdk-1", "typescript-sdk-2", "typescript-sdk-1"):
             assert CLIENTS[name].sign_in(server, "read", mount="/shop")["results"] == ["read by ada"], name
+
+
+def test_make_serve_oauth_is_a_site_to_sign_in_at(tmp_path: Path) -> None:
+    """A newcomer starts it, gives a client its URL, and signs in as one of the demo users."""
+    need_made(ROOT / "tests/authorization_server/node_modules/.installed", "clients")
+    port, env = free_port(), {"DATABASE_URL": f"sqlite:///{tmp_path / 'site.sqlite3'}", "SECRET_KEY": "key" * 16}
+    with running(["make", "serve-oauth", f"PORT={port}"], port, tmp_path, cwd=ROOT, env=env) as server:
+        Server(server.process, port + 1, server.log).wait_until_ready()
+        seen = CLIENTS["python-sdk-2"].sign_in(server, "articles.list", "articles.create", login="editor")
+    assert [set(scope.split()) - {"offline_access"} for scope in seen["asked"]] == [{READ}, set(BOTH.split())]
+    assert seen["results"][1].startswith("Invalid arguments: /title")  # it was called with none, after the consent
