@@ -148,7 +148,7 @@ def _read_session(context: RequestContext) -> tuple[sessions.Session, str]:
 
 def _serve_batch(payload: list[Any], context: RequestContext, replies: ClientReplies) -> Response:
     if context.version != protocol.WITH_BATCHES:
-        raise InvalidRequest("this version has no batches")
+        raise InvalidRequest("This protocol version has no batches")
 
     def answer(item: Any, handle: Handler) -> RpcResponse | None:
         if not is_response(item):

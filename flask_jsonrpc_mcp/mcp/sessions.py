@@ -160,12 +160,12 @@ class ClientReplies:
 
     @property
     def can_ask(self) -> bool:
-        return bool(self.session_id) and current_mailbox().is_possible
+        return bool(self.session_id) and current_mailbox().has_backend
 
     def ask(self, questions: Mapping[str, Question], send: Send, give_up: Callable[[], bool]) -> dict[str, Any]:
         """Send questions to the client, and wait for its responses.
 
-        :param give_up: Called again and again; waiting ends if it returns true.
+        :param give_up: Called after each poll; waiting ends if it returns true.
         :returns: The responses by key, or for each question the `RpcError` that asking raised.
         """
         try:
