@@ -209,7 +209,7 @@ def _check_tool(method: Method, registry: Registry, app: Flask) -> Iterator[Prob
     if method.read_only and words:
         yield "read-only-name", f"its name says {words[0]!r}, but it is {reads}"
 
-    needed = method.access - {SIGNED_IN} if registry.auth.ways else method.access
+    needed = method.access - {SIGNED_IN} if registry.auth.sign_ins else method.access
     if needed and (SIGNED_IN in needed or not registry.auth.grants_permissions):
         yield "no-permissions", f"it needs {_some(sorted(needed))}, but nothing gives callers permissions"
     # Flask-Caching's memoize() adds delete_memoized as well.
@@ -219,7 +219,7 @@ def _check_tool(method: Method, registry: Registry, app: Flask) -> Iterator[Prob
             "@cache.cached() caches by the URL, which tools share, so it may return the result of another",
         )
 
-    if registry.auth.ways and not registry.auth.required and not (method.access or method.scopes):
+    if registry.auth.sign_ins and not registry.auth.required and not (method.access or method.scopes):
         public = "anyone can call it without signing in"
         if method.read_only:
             yield "public-read", public
@@ -335,8 +335,8 @@ def _request(app: Flask, path: str, **options: Any) -> Iterator[Response | None]
 def _check_sign_in(registry: Registry, app: Flask, blueprint: str) -> Iterator[Problem]:
     [rule, *_] = app.url_map.iter_rules(f"{blueprint}.mcp")
     with app.app_context():
-        for way in registry.auth.ways:
-            yield from way.problems(None if rule.arguments else rule.rule)
+        for sign_in in registry.auth.sign_ins:
+            yield from sign_in.problems(None if rule.arguments else rule.rule)
 
 
 def _check_marks(registries: Iterable[Registry]) -> Iterator[Problem]:

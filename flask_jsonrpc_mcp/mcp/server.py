@@ -111,9 +111,9 @@ def capabilities_of(registry: Registry, version: str, *, announces_changes: bool
     completes = "prompts" in capabilities or len(registry.resources.templates)
     if completes and versions.has_annotations(version):
         capabilities["completions"] = {}
-    for way in registry.auth.ways:
-        if way.extensions:
-            capabilities["extensions"] = way.extensions
+    for sign_in in registry.auth.sign_ins:
+        if sign_in.extensions:
+            capabilities["extensions"] = sign_in.extensions
     return capabilities
 
 

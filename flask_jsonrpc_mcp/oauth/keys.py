@@ -1,7 +1,7 @@
-"""The public keys of an issuer: fetched when first needed, refreshed, and kept through an outage. Knows no Flask.
+"""The public keys of an issuer: fetched when first needed, refreshed, and kept through an outage. Does not use Flask.
 
-A key that is known is used without waiting for anybody: only one thread at a time fetches. A key that is not known may
-be new, so the keys are fetched again, but not more often than every `COOLDOWN` seconds, whatever is sent to us.
+A known key is used without waiting: only one thread at a time fetches. An unknown key may be new, so the keys are
+fetched again, but at most every `COOLDOWN` seconds, whatever clients send.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ MAX_KEYS = 64
 MIN_RSA_BITS = 2048
 
 MAX_AGE = 600
-"""The seconds after which keys are fetched again, unless the response says otherwise, within `AGES`."""
+"""Seconds after which keys are fetched again, unless the response has a ``max-age`` within `AGES`."""
 AGES = (60, 3600)
 
 MAX_STALE = 24 * 60 * 60
-"""The seconds for which keys are used while they cannot be fetched."""
+"""Seconds for which keys are used while they cannot be fetched."""
 
 COOLDOWN = 30
-"""The seconds between two requests for the keys."""
+"""Seconds between two requests for the keys."""
 
 FIRST_COOLDOWN = 5
 """The same while there are no keys."""
@@ -91,7 +91,7 @@ def _import_key(member: Any) -> Key | None:
             return None
         key: Key = kind.import_key(member)
         key.check_key_op("verify")
-    except (JoseError, ValueError, TypeError, KeyError):  # the last three from what it passes to cryptography
+    except (JoseError, ValueError, TypeError, KeyError):  # the last three from the library cryptography
         return None
     return key
 
@@ -115,7 +115,7 @@ def _fits(key: Key, alg: str) -> bool:
 
 
 class GivenKeys:
-    """Keys that the app has; nothing is fetched."""
+    """Keys that the app passes as ``keys=``; nothing is fetched."""
 
     def __init__(self, jwks: Any) -> None:
         self._keys = import_keys(jwks)
@@ -158,7 +158,7 @@ class FetchedKeys:
         return any(key.kid == kid for key in self._keys or ())
 
     def _refresh(self, cooldown: float, *, wait: bool = True) -> None:
-        """Fetch the keys, unless somebody has tried within the cooldown.
+        """Fetch the keys, unless a thread has tried within the cooldown.
 
         :param wait: If another thread fetches, wait for it.
         """

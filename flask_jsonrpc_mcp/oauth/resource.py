@@ -100,7 +100,7 @@ class OAuthResource(HTTPTokenAuth):  # type: ignore[misc] # Flask-HTTPAuth has n
         self._max_token = max_token
 
     def mcp_sign_in(self) -> OAuthSignIn:
-        """Return what signs in with it. The blueprint calls this."""
+        """Return the authentication method for a blueprint, which calls this."""
         return OAuthSignIn(self)
 
     def current_token(self) -> AccessToken | None:
@@ -109,10 +109,10 @@ class OAuthResource(HTTPTokenAuth):  # type: ignore[misc] # Flask-HTTPAuth has n
 
     def authenticate(self, auth: Authorization | None, stored_password: str | None) -> Any:
         """Refuse ``login_required``: the audience of a token is the MCP endpoint, and no other view."""
-        raise RuntimeError("an OAuthResource signs in at a McpBlueprint; login_required of other views needs another")
+        raise RuntimeError("an OAuthResource works on a McpBlueprint only; use another auth object for login_required")
 
     def make_verifier(self, app: App) -> Verifier:
-        """Build what verifies the tokens in an app.
+        """Build the verifier for an app.
 
         :raises ValueError: if there is no issuer.
         """
