@@ -291,7 +291,7 @@ class Method:
     def dump(self, returned: Any, call: Call) -> Result:
         """Convert what the function returned to plain JSON values, and validate it.
 
-        :raises Exception: of any class, if it does not match the output schema or has no form in JSON.
+        :raises Exception: of any class, if it does not match the output schema or cannot be serialised.
         """
         output = self.output
         dump, schema = (to_plain, None) if output is None else (output.dump_result, output.schema)

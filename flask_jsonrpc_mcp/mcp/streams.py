@@ -109,7 +109,7 @@ class Backlog:
     size: int = 0
 
     def add(self, message: dict[str, Any]) -> None:
-        # Serialised here, so that a value without a JSON form raises in the method that reports it.
+        # Serialised here, so that a value that is not JSON raises in the method that reports it.
         self.add_event(event(message))
 
     def add_event(self, data: bytes) -> None:

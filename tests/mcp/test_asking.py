@@ -159,7 +159,7 @@ def test_a_client_whose_answers_never_fit_is_given_up(site: Site, monkeypatch: p
         (lambda: current_call.ask(a="A?"), "'a' must be an Elicit, ElicitUrl, Sample or ListRoots, not str"),  # type: ignore[arg-type]
         (lambda: current_call.elicit_url("Pay", 7), "the url of a question must be a str, not int"),  # type: ignore[arg-type]
         (lambda: current_call.sample(7), "int among content blocks"),  # type: ignore[arg-type]
-        (lambda: current_call.sample("Hi", options={"temperature": object()}), "object has no form in JSON"),
+        (lambda: current_call.sample("Hi", options={"temperature": object()}), "object cannot be serialised as JSON"),
         (
             lambda: current_call.sample(PromptMessage(EmbeddedResource("a:b", "c"))),
             "sampling takes text, image and audio content, not resource",

@@ -186,7 +186,7 @@ def test_arguments_that_are_no_object_are_refused_before_headers_are_compared(re
         ({"a": {"type": "string", "x-mcp-header": ""}}, "cannot be the name of a header"),
         ({"a": {"type": "string", "x-mcp-header": "a b"}}, "cannot be the name of a header"),
         ({"a": {"type": "number", "x-mcp-header": "A"}}, "'a' has another type"),
-        ({"a": {"type": "array", "items": {"type": "string", "x-mcp-header": "A"}}}, "may only stand on properties"),
+        ({"a": {"type": "array", "items": {"type": "string", "x-mcp-header": "A"}}}, "is allowed on properties only"),
         (
             {"a": {"type": "string", "x-mcp-header": "A"}, "b": {"type": "string", "x-mcp-header": "a"}},
             "the same x-mcp-header",
