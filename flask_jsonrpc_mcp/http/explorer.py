@@ -65,7 +65,7 @@ class _Page:
 
 @functools.cache
 def _page() -> _Page:
-    """Join the files, at the first request for the page."""
+    """Join the files. Called with the first request for the page."""
     sources = files(__package__.rpartition(".")[0]) / "explorer"
 
     def read(name: str) -> str:
@@ -125,7 +125,7 @@ def explorer(request: Request, registry: Registry, caller: Caller) -> Response:
     page = _page()
     body = page.before + html.escape(write(site).decode()) + page.after
     response = page_response(request, make_page(body.encode()), registry, caller, 0, mimetype="text/html")
-    # The same object, as an instance of another class.
+    # Changes the class of the response in place.
     _page_response_class(current_app.response_class).force_type(response)  # type: ignore[arg-type]
     return response
 

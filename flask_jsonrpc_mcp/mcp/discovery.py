@@ -1,4 +1,4 @@
-"""How clients find the server: ``/.well-known/mcp.json`` for the whole app, and a server card per blueprint."""
+"""Describe the server to clients: ``/.well-known/mcp.json`` for the whole app, and a server card per blueprint."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def handle(message: RpcRequest, context: RequestContext) -> Any:
 
 
 def initialize(message: RpcRequest, context: RequestContext) -> tuple[Session, dict[str, Any]]:
-    """Answer ``initialize``: what was negotiated with a client from before 2026-07-28, and the result."""
+    """Answer ``initialize`` of a client from before 2026-07-28; return the session and the result."""
     session = negotiate(message)
     result: dict[str, Any] = {
         "protocolVersion": session.version,
@@ -118,7 +118,7 @@ def capabilities_of(registry: Registry, version: str, *, announces_changes: bool
 
 
 def is_streamed(payload: Any, context: RequestContext) -> bool:
-    """Whether a request calls a method that runs while its response is sent, for a client that wants its reports."""
+    """Whether to run a method while its response is sent: it streams, and the client wants progress or log messages."""
     params = payload.get("params") if isinstance(payload, dict) else None
     meta = params.get("_meta", {}) if isinstance(params, dict) else None
     if not isinstance(params, dict) or not isinstance(meta, dict):

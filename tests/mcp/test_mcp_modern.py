@@ -225,7 +225,7 @@ def test_a_modern_notification_is_heard(shop: Site) -> None:
 def test_a_tool_can_require_what_a_client_can_do(shop: Site, version: str) -> None:
     shop.rpc.add_method("summarise", mcp_tool(requires=["sampling"])(lambda: "short"))
     refused = client_of(version, shop.client).call("summarise")
-    assert error(refused)[1:] == (-32021, "This needs an MCP client that can do what it asks for: sampling")
+    assert error(refused)[1:] == (-32021, "This needs an MCP client with the capability sampling")
     assert refused.get_json()["error"]["data"] == {"requiredCapabilities": {"sampling": {}}}
     assert refused.status_code == (400 if version == MODERN else 200)
     able = client_of(version, shop.client, capabilities={"sampling": {}})

@@ -588,7 +588,7 @@ class TestTalking:
         ran = run(app, "call", "think")
         assert (ran.exit_code, ran.stderr) == (
             1,
-            "think failed: This needs an MCP client that can do what it asks for: sampling\n",
+            "think failed: This needs an MCP client with the capability sampling\n",
         )
 
 
