@@ -19,7 +19,7 @@ from ..config import PREFIX, server_info
 from ..errors import InsufficientScope, RpcError, Unauthorized
 from ..registry import EXTENSION, Registry
 from .diagnosis import check_issuers, check_public_url
-from .metadata import add_routes, place_of
+from .metadata import add_routes, public_urls_of
 from .tokens import AccessToken, InvalidToken, Verifier, scopes_in
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class OAuthSignIn(HTTPAuthSignIn):
 
     def describe(self, blueprint: str) -> dict[str, Any]:
         try:
-            url = place_of(blueprint, {}).metadata
+            url = public_urls_of(blueprint, {}).metadata
         except BuildError:
             return {}
         return {"oauth": {"resourceMetadata": url, "issuers": list(self.verifier.issuers)}}
@@ -98,7 +98,7 @@ class OAuthSignIn(HTTPAuthSignIn):
 
     def challenge_to(self, error: RpcError) -> str:
         """Return the challenge, with ``scope`` before the texts, because some clients find it with a pattern."""
-        metadata = ("resource_metadata", place_of(_blueprint()).metadata)
+        metadata = ("resource_metadata", public_urls_of(_blueprint()).metadata)
         if isinstance(error, InsufficientScope):
             scope = ("scope", " ".join(self._shown(self._scopes_to_ask_for(error.scopes))))
             text = ("error_description", "The access token needs more scopes")
@@ -139,7 +139,7 @@ class OAuthSignIn(HTTPAuthSignIn):
         # The rest of the header as it is: werkzeug would take a part of it, or parameters, for the token.
         token = request.headers["Authorization"].strip(" ").partition(" ")[2].strip(" ")
         try:
-            return self.verifier.verify(token, place_of(_blueprint()).resource)
+            return self.verifier.verify(token, public_urls_of(_blueprint()).resource)
         except InvalidToken as refused:
             facts = "".join(f" {name}={fact!r}" for name, fact in refused.facts.items())
             current_app.logger.warning("access token refused: %s%s", refused.reason, facts)

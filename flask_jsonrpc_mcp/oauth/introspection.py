@@ -10,7 +10,7 @@ from urllib.parse import quote_plus
 
 from ..errors import SignInUnavailable
 from .authorization_server import ServerFailure, discover, endpoint_in, fetch
-from .tokens import InvalidToken, Memory, digest
+from .tokens import InvalidToken, TokenCache, digest
 
 REMEMBER_ACTIVE = 30
 """Seconds for which a response is cached, but not past the ``exp`` of the token."""
@@ -32,8 +32,8 @@ class Introspection:
         pair = ":".join(map(quote_plus, credentials))
         self._authorization = f"Basic {base64.b64encode(pair.encode()).decode()}"
         self._endpoint = endpoint
-        self._active: Memory[Mapping[str, Any]] = Memory()
-        self._inactive: Memory[bool] = Memory()
+        self._active: TokenCache[Mapping[str, Any]] = TokenCache()
+        self._inactive: TokenCache[bool] = TokenCache()
 
     def read(self, token: str, facts: dict[str, Any]) -> Mapping[str, Any]:
         key = digest(token)

@@ -18,7 +18,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, Key, OKPKey, RSAKey
 
 from ..errors import SignInUnavailable
-from .authorization_server import Document, ServerFailure, discover, endpoint_in, fetch
+from .authorization_server import ServerFailure, discover, endpoint_in, fetch
 
 MAX_KEYS = 64
 MIN_RSA_BITS = 2048
@@ -73,13 +73,6 @@ def import_keys(jwks: Any) -> tuple[Key, ...]:
     return tuple(key for key in imported if key is not None)
 
 
-def _keys_in(document: Document) -> tuple[Key, ...]:
-    try:
-        return import_keys(document.members)
-    except ValueError as error:
-        raise ServerFailure(str(error), 200) from error
-
-
 def _import_key(member: Any) -> Key | None:
     if not isinstance(member, dict) or member.get("use", "sig") != "sig" or "d" in member:
         return None
@@ -114,7 +107,7 @@ def _fits(key: Key, alg: str) -> bool:
     return isinstance(key, RSAKey) if curves is None else not isinstance(key, RSAKey) and key.get("crv") in curves
 
 
-class GivenKeys:
+class StaticKeys:
     """Keys that the app passes as ``keys=``; nothing is fetched."""
 
     def __init__(self, jwks: Any) -> None:
@@ -134,7 +127,7 @@ class FetchedKeys:
 
     def __init__(self, issuer: str, jwks_uri: str | None = None) -> None:
         self._issuer = issuer
-        self._given_uri = jwks_uri
+        self._configured_uri = jwks_uri
         self._uri = jwks_uri
         self._keys: tuple[Key, ...] | None = None
         self._fetched = self._stale = 0.0
@@ -145,7 +138,7 @@ class FetchedKeys:
     def find(self, kid: str | None, alg: str) -> Key | None:
         if self._keys is None:
             self._refresh(FIRST_COOLDOWN)
-        elif kid is not None and not self._knows(kid):
+        elif kid is not None and all(key.kid != kid for key in self._keys):
             self._refresh(COOLDOWN)
         elif time.monotonic() >= self._stale:
             self._refresh(COOLDOWN, wait=False)
@@ -153,9 +146,6 @@ class FetchedKeys:
         if keys is None or time.monotonic() - self._fetched > MAX_STALE:
             raise SignInUnavailable()
         return select_key(keys, kid, alg)
-
-    def _knows(self, kid: str) -> bool:
-        return any(key.kid == kid for key in self._keys or ())
 
     def _refresh(self, cooldown: float, *, wait: bool = True) -> None:
         """Fetch the keys, unless a thread has tried within the cooldown.
@@ -167,7 +157,7 @@ class FetchedKeys:
         try:
             if not self._is_cooling(cooldown):  # another thread may have fetched while this one waited
                 self._fetch()
-        except ServerFailure as failure:
+        except (ServerFailure, ValueError) as failure:
             self._warn(failure)
         finally:
             self._fetching.release()
@@ -180,9 +170,9 @@ class FetchedKeys:
             if self._uri is None:
                 self._uri = endpoint_in(discover(self._issuer), "jwks_uri")
             document = fetch(self._uri)
-            keys = _keys_in(document)
-        except ServerFailure:
-            self._uri = self._given_uri  # it may have moved
+            keys = import_keys(document.members)
+        except (ServerFailure, ValueError):
+            self._uri = self._configured_uri  # it may have moved
             raise
         finally:
             self._tried = time.monotonic()
@@ -192,7 +182,7 @@ class FetchedKeys:
         age = MAX_AGE if found is None else min(max(int(found[1]), AGES[0]), AGES[1])
         self._fetched, self._stale, self._keys = self._tried, self._tried + age, keys
 
-    def _warn(self, failure: ServerFailure) -> None:
+    def _warn(self, failure: Exception) -> None:
         now = time.monotonic()
         if self._warned is None or now - self._warned >= WARN_EVERY:
             self._warned = now

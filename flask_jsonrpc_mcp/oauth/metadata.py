@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 ENDPOINT = "jsonrpc_mcp_protected_resource"
-PLACES = "jsonrpc_mcp_places"
-"""``app.extensions["jsonrpc_mcp_places"]`` has the places that do not depend on the request, by blueprint."""
+PUBLIC_URLS = "jsonrpc_mcp_public_urls"
+"""``app.extensions["jsonrpc_mcp_public_urls"]`` has those that do not depend on the request, by blueprint."""
 
 MAX_AGE = 300
 _MCP = ".mcp"
 _VERBS = "GET, HEAD, OPTIONS"
 
 
-class Place(NamedTuple):
+class PublicUrls(NamedTuple):
     """The public URLs of a blueprint.
 
     :param resource: The URL of its MCP endpoint, which is the audience of its tokens.
@@ -41,26 +41,26 @@ class Place(NamedTuple):
     metadata: str
 
 
-def place_of(blueprint: str, variables: Mapping[str, Any] | None = None) -> Place:
+def public_urls_of(blueprint: str, variables: Mapping[str, Any] | None = None) -> PublicUrls:
     """Return the URLs of a blueprint in the current request.
 
     :param variables: Values for its ``url_prefix``; by default those of the current request.
     :raises ServerFault: if the public URL is not known.
     :raises werkzeug.routing.BuildError: if there is no value for a variable.
     """
-    places: dict[str, Place] = current_app.extensions[PLACES]
-    if blueprint in places:
-        return places[blueprint]
+    known: dict[str, PublicUrls] = current_app.extensions[PUBLIC_URLS]
+    if blueprint in known:
+        return known[blueprint]
     values = (request.view_args or {}) if variables is None else variables
     [rule, *_] = current_app.url_map.iter_rules(blueprint + _MCP)
     used = {name: value for name, value in values.items() if name in rule.arguments}
     # Without SCRIPT_NAME, which is a part of the public URL already, and without what url_defaults of the app may add.
     path = url_for(blueprint + _MCP, **used).removeprefix(request.script_root).partition("?")[0]
     public = _public_url()
-    place = Place(public + path, f"{public}{WELL_KNOWN}{path}")
+    urls = PublicUrls(public + path, f"{public}{WELL_KNOWN}{path}")
     if not rule.arguments and current_app.config[PREFIX + "PUBLIC_URL"] is not None:
-        places[blueprint] = place
-    return place
+        known[blueprint] = urls
+    return urls
 
 
 def _public_url() -> str:
@@ -84,7 +84,7 @@ def add_routes(app: App) -> None:
     """Serve the documents, for all blueprints of an app."""
     if ENDPOINT in app.view_functions:
         return
-    app.extensions[PLACES] = {}
+    app.extensions[PUBLIC_URLS] = {}
     for path in (WELL_KNOWN, f"{WELL_KNOWN}/<path:suffix>"):
         app.add_url_rule(
             path,
@@ -119,7 +119,7 @@ def _respond(suffix: str | None) -> Response:
     sign_in = _oauth_of(current_app.extensions[EXTENSION].get(blueprint))
     if sign_in is None:
         raise NoSuchPath()
-    response = json_response(sign_in.document(place_of(blueprint, variables).resource))
+    response = json_response(sign_in.document(public_urls_of(blueprint, variables).resource))
     response.headers["Cache-Control"] = f"public, max-age={MAX_AGE}"
     return response
 

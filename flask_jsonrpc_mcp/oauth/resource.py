@@ -15,7 +15,7 @@ from ..origins import is_secure_url
 from .bearer import OAuthSignIn, current_token
 from .introspection import Introspection
 from .json_web_tokens import ALGORITHMS, JwtReader
-from .keys import FetchedKeys, GivenKeys, KeySource
+from .keys import FetchedKeys, KeySource, StaticKeys
 from .tokens import REMEMBER, AccessToken, Reader, Verifier
 
 
@@ -92,7 +92,7 @@ class OAuthResource(HTTPTokenAuth):  # type: ignore[misc] # Flask-HTTPAuth has n
         if introspection_endpoint is not None and introspection is None:
             raise ValueError("introspection_endpoint needs introspection=(client_id, client_secret)")
         self._jwks_uri = jwks_uri
-        self._given_keys = None if keys is None else GivenKeys(keys)
+        self._static_keys = None if keys is None else StaticKeys(keys)
         self._introspection = None if introspection is None else _checked_credentials(introspection)
         self._introspection_endpoint = introspection_endpoint
         self.fetches_keys = keys is None and jwks_uri is None and introspection is None
@@ -125,7 +125,7 @@ class OAuthResource(HTTPTokenAuth):  # type: ignore[misc] # Flask-HTTPAuth has n
                     f" set {setting}"
                 )
             issuers = _checked_issuers(setting, app.config[setting])
-        if len(issuers) > 1 and (self._jwks_uri or self._given_keys or self._introspection):
+        if len(issuers) > 1 and (self._jwks_uri or self._static_keys or self._introspection):
             raise ValueError("jwks_uri, keys and introspection are of one issuer; pass a single one")
         return Verifier(
             self._make_reader(issuers),
@@ -141,7 +141,7 @@ class OAuthResource(HTTPTokenAuth):  # type: ignore[misc] # Flask-HTTPAuth has n
         if self._introspection is not None:
             return Introspection(issuers[0], self._introspection, self._introspection_endpoint)
         keys: dict[str, KeySource] = {
-            issuer: self._given_keys or FetchedKeys(issuer, self._jwks_uri) for issuer in issuers
+            issuer: self._static_keys or FetchedKeys(issuer, self._jwks_uri) for issuer in issuers
         }
         return JwtReader(keys, self._algorithms)
 

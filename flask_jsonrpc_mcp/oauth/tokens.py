@@ -75,7 +75,7 @@ class AccessToken:
         return self.subject is None or self.subject == self.client_id
 
 
-class Memory(Generic[T]):
+class TokenCache(Generic[T]):
     """Caches a value per token for some seconds. Keys are digests of the tokens."""
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class Memory(Generic[T]):
 
 
 def digest(*texts: str) -> bytes:
-    """Return the `Memory` key of a token, or of a token for a resource."""
+    """Return the `TokenCache` key of a token, or of a token for a resource."""
     return hashlib.sha256("\0".join(texts).encode("utf-8", "surrogateescape")).digest()
 
 
@@ -132,7 +132,7 @@ class Verifier:
     leeway: float = 30
     max_token: int = 16384
     remember: float = REMEMBER
-    _memory: Memory[AccessToken] = field(default_factory=Memory, init=False, repr=False)
+    _cache: TokenCache[AccessToken] = field(default_factory=TokenCache, init=False, repr=False)
 
     def verify(self, token: str, resource: str) -> AccessToken:
         """Verify a token for a resource.
@@ -144,7 +144,7 @@ class Verifier:
         if len(token) > self.max_token:
             raise InvalidToken("it is too long")
         key = digest(resource, token)
-        known = self._memory.get(key)
+        known = self._cache.get(key)
         if known is not None and time.time() < known.expires_at + self.leeway:
             return known
         if not _TOKEN.fullmatch(token):
@@ -156,7 +156,7 @@ class Verifier:
             refused.facts = {name: one_line(str(fact), MAX_QUOTED) for name, fact in facts.items()}
             raise
         if self.remember:
-            self._memory.put(key, verified, self.remember)
+            self._cache.put(key, verified, self.remember)
         return verified
 
     def _check(self, claims: Mapping[str, Any], resource: str) -> AccessToken:
