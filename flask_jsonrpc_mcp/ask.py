@@ -221,36 +221,36 @@ class ListRoots(Question):
 class Answers:
     """The client's answers so far, by the keys of their questions.
 
-    :param given: Each answer with the digest of its question, or ``None`` if the client sent it without a signed state.
+    :param by_key: Each response with the digest of its question; without a digest if it came without a signed state.
     :param rounds: How often the client was asked in this call.
     :param has_run: Whether the method has run in this call; not if only ``confirm=`` has asked.
     """
 
-    given: Mapping[str, tuple[str | None, Any]]
+    by_key: Mapping[str, tuple[str | None, Any]]
     rounds: int = 0
     has_run: bool = False
 
-    def to(self, key: str, question: Question, *, signed: bool = False) -> Any:
+    def get(self, key: str, question: Question, *, signed: bool = False) -> Any:
         """Return the answer to a question.
 
         :param signed: Accept only an answer whose question is known from a signed state.
         :raises UnusableAnswer: if there is no answer, or none that fits the question.
         :raises RpcError: if the client could not be asked.
         """
-        if key not in self.given:
+        if key not in self.by_key:
             raise UnusableAnswer("no answer yet")
-        digest, response = self.given[key]
+        digest, response = self.by_key[key]
         if digest != question.digest and (signed or digest is not None):
             raise UnusableAnswer("an answer to another question")
         if isinstance(response, RpcError):
             raise response
         return question.read(response)
 
-    def after(self, needed: InputNeeded, responses: Mapping[str, Any]) -> Answers:
-        """Add responses to questions, or for each the `RpcError` that asking it raised."""
+    def add(self, needed: InputNeeded, responses: Mapping[str, Any]) -> Answers:
+        """Return these answers with more responses, or the `RpcError` that asking a question raised."""
         # A missing response becomes null, which fits no question, so it is asked again.
         added = {key: (question.digest, responses.get(key)) for key, question in needed.questions.items()}
-        return Answers({**self.given, **added}, self.rounds + 1, self.has_run or needed.has_run)
+        return Answers({**self.by_key, **added}, self.rounds + 1, self.has_run or needed.has_run)
 
 
 NO_ANSWERS = Answers({})

@@ -1,6 +1,6 @@
 """Who is calling, and with which permissions.
 
-Flask-HTTPAuth checks the credentials; this module decides when to ask it. Its own ``login_required`` treats a wrong
+Flask-HTTPAuth checks the credentials; this module decides when to call it. Its own ``login_required`` treats a wrong
 password as anonymous where the login is optional, accepts a password under any scheme, compares the scheme's case,
 and treats a list of roles as "any of". Here the scheme is matched first, case-insensitively; credentials that are sent
 must be right on every route; and a method's permissions are all required.
@@ -35,14 +35,14 @@ LOCAL = "local"
 """The scheme of callers on the command line, who need no credentials."""
 
 APP = "app"
-"""The scheme of callers whom a function of the app knows, without saying how."""
+"""The scheme of callers whom a function of the app has signed in without naming a scheme."""
 
 SIGNED_IN = "signed-in"
-"""A permission that every caller has who is not anonymous, and no other caller can be given."""
+"""The permission of every caller who has signed in. An anonymous caller never has it."""
 
 NAMED_BY = ("username", "name", "id", "email")
 IDENTIFIED_BY = ("id", "username", "email", "name")
-"""The attributes or members of a user, best first, that are its name in the log and its identity."""
+"""The attributes or members of a user, best first, to log it by and to identify it by."""
 
 
 @dataclass(frozen=True)
@@ -109,12 +109,12 @@ class HTTPAuthSignIn(SignIn):
     def challenge(self) -> str:
         return str(self.auth.authenticate_header())
 
-    def claims(self, request: Request) -> bool:
+    def has_credentials(self, request: Request) -> bool:
         if self._header is not None:
             return bool(request.headers.get(self._header))
         return request.headers.get("Authorization", "").strip().partition(" ")[0].lower() in self._schemes
 
-    def find(self, request: Request) -> tuple[Any, Authorization]:
+    def authenticate(self, request: Request) -> tuple[Any, Authorization]:
         credentials = self.auth.get_auth()
         if credentials is None or not _is_well_formed(self.auth, credentials, request):
             raise Unauthorized()
@@ -152,40 +152,40 @@ class Authenticator:
         self.discover_access = discover_access
         self.permissions_loader: PermissionsLoader | None = None
         self.user_loader: UserLoader | None = None
-        # OAuth last: the app's own tokens are known without asking an authorization server.
-        self.ways: tuple[SignIn, ...] = (
-            () if auth is None else tuple(sorted(_ways_in(auth), key=lambda way: way.grants_scopes))
-        )
-        self.grants_scopes = bool(self.ways) and self.ways[-1].grants_scopes
-        if sum(way.grants_scopes for way in self.ways) > 1:
+        # OAuth last: the app can check its own tokens without a request to an authorization server.
+        sign_ins = () if auth is None else _make_sign_ins(auth)
+        self.sign_ins: tuple[SignIn, ...] = tuple(sorted(sign_ins, key=lambda each: each.grants_scopes))
+        self.grants_scopes = bool(self.sign_ins) and self.sign_ins[-1].grants_scopes
+        if sum(each.grants_scopes for each in self.sign_ins) > 1:
             raise ValueError("auth has two OAuthResource objects; use one, with a list of issuers")
-        selectors = [way.selector for way in self.ways if isinstance(way, HTTPAuthSignIn) and not way.grants_scopes]
+        self._extensions = [each for each in self.sign_ins if not isinstance(each, HTTPAuthSignIn)]
+        self.uses_cookies = any(each.uses_cookies for each in self._extensions)
+        others = (each for each in self.sign_ins if isinstance(each, HTTPAuthSignIn) and not each.grants_scopes)
+        selectors = [each.selector for each in others]
         for selector in selectors:
             if selectors.count(selector) > 1:
                 raise ValueError(f"auth has two objects for {selector}; use one, whose callback checks what both do")
-        self._extensions = [way for way in self.ways if not isinstance(way, HTTPAuthSignIn)]
-        self.uses_cookies = any(way.uses_cookies for way in self._extensions)
 
     @property
     def schemes(self) -> list[str]:
         """The auth schemes, as in a challenge."""
-        return list(dict.fromkeys(way.scheme for way in self.ways if way.scheme))
+        return list(dict.fromkeys(each.scheme for each in self.sign_ins if each.scheme))
 
     @property
     def credential_headers(self) -> list[str]:
         """The request headers that a response varies by."""
         cookies = ["Cookie", "Sec-Fetch-Site"] if self.uses_cookies else []
-        return list(dict.fromkeys(["Authorization", *[way.header for way in self.ways], *cookies]))
+        return list(dict.fromkeys(["Authorization", *[each.header for each in self.sign_ins], *cookies]))
 
     @property
     def tells_callers_apart(self) -> bool:
         """Whether two callers may see different lists."""
-        return bool(self.ways) or self.permissions_loader is not None
+        return bool(self.sign_ins) or self.permissions_loader is not None
 
     @property
     def grants_permissions(self) -> bool:
         """Whether any caller can have permissions."""
-        return self.permissions_loader is not None or any(way.knows_permissions for way in self.ways)
+        return self.permissions_loader is not None or any(each.knows_permissions for each in self.sign_ins)
 
     def is_shareable(self, caller: Caller) -> bool:
         """Whether shared caches may store what this caller sees."""
@@ -193,12 +193,12 @@ class Authenticator:
 
     def challenges(self, error: RpcError) -> list[str]:
         """The ``WWW-Authenticate`` headers of the response to an error that is a 401 or about scopes."""
-        ways = list(self.ways)
+        sign_ins = list(self.sign_ins)
         if self.grants_scopes:
             # First, because some clients read only the first challenge, and as the only one of its scheme.
-            oauth = ways.pop()
-            ways = [oauth, *(way for way in ways if way.scheme != oauth.scheme)]
-        return [challenge for challenge in (way.challenge_to(error) for way in ways) if challenge is not None]
+            oauth = sign_ins.pop()
+            sign_ins = [oauth, *(each for each in sign_ins if each.scheme != oauth.scheme)]
+        return [challenge for each in sign_ins if (challenge := each.challenge_to(error)) is not None]
 
     def admit(self, request: Request) -> Caller:
         """Identify the caller of a request.
@@ -234,32 +234,33 @@ class Authenticator:
         :raises Unauthorized: if there are credentials that are wrong, malformed or of another scheme.
         """
         address = request.remote_addr or ""
-        if not self.ways:
+        if not self.sign_ins:
             return self.anonymous(address)
         g.flask_httpauth_user = None  # a before_request function, or a context around the request, may have set it
-        claiming = [way for way in self.ways if way.claims(request)]
-        if len(claiming) > 1 and len({(way.header, way.scheme) for way in claiming}) > 1:
+        matching = [each for each in self.sign_ins if each.has_credentials(request)]
+        if len(matching) > 1 and len({(each.header, each.scheme) for each in matching}) > 1:
             raise Unauthorized("Send credentials of one kind only")
-        for way in claiming or self._extensions:
+        for sign_in in matching or self._extensions:
             try:
-                found = way.find(request)
+                found = sign_in.authenticate(request)
             except Unauthorized:
-                if not claiming or way is claiming[-1]:
+                if not matching or sign_in is matching[-1]:
                     raise
-                continue  # it may be a token of the next one
+                continue  # the next one may accept the token
             if found is not None:
-                return way.limit(self._signed_in(*found, way, (way.scheme or APP).lower(), address))
-        if claiming or request.headers.get("Authorization", "").strip():
+                caller = self._signed_in(*found, sign_in, (sign_in.scheme or APP).lower(), address)
+                return sign_in.apply_token(caller)
+        if matching or request.headers.get("Authorization", "").strip():
             raise Unauthorized()
         return self.anonymous(address)
 
     def anonymous(self, address: str = "") -> Caller:
         """Build a `Caller` who has not signed in."""
-        if self.ways:
+        if self.sign_ins:
             self.set_user(None)
         permissions = self._permissions(self._extensions, None, None) - {SIGNED_IN}
         scopes: frozenset[str] | None = frozenset() if self.grants_scopes else None
-        return Caller(permissions=permissions, may_sign_in=bool(self.ways), address=address, scopes=scopes)
+        return Caller(permissions=permissions, may_sign_in=bool(self.sign_ins), address=address, scopes=scopes)
 
     def identify_by_name(self, name: str) -> Caller | None:
         """Build a `Caller` for a user name without checking credentials (command line only).
@@ -272,30 +273,32 @@ class Authenticator:
         return self._signed_in(user, Authorization(LOCAL, {"username": name}), None, LOCAL)
 
     def set_user(self, user: Any) -> None:
-        """Make this the current user of all extensions. Without that it may be one whose cookie was ignored."""
+        """Set the current user of all extensions, which may have loaded another one from an ignored cookie."""
         g.flask_httpauth_user = user  # for auth.current_user(), as login_required does
-        for way in self._extensions:
-            way.set_user(user)
+        for sign_in in self._extensions:
+            sign_in.set_user(user)
 
     def _signed_in(
-        self, user: Any, credentials: Authorization, way: SignIn | None, scheme: str, address: str = ""
+        self, user: Any, credentials: Authorization, sign_in: SignIn | None, scheme: str, address: str = ""
     ) -> Caller:
         username, known = credentials.get("username"), None if user is True else user
         # Like Flask-HTTPAuth: get_user_roles is called with the credentials if the callback returned True.
         role_holder, user = (credentials, username) if user is True else (user, user)
         self.set_user(user)
-        sources = self.ways if way is None else [way, *self._extensions]
+        sources = self.sign_ins if sign_in is None else [sign_in, *self._extensions]
         permissions = self._permissions(sources, role_holder if user is None else user, role_holder) | {SIGNED_IN}
         # A user name of Basic may be an API key. A digest proves a password, and the command line knows no secrets.
-        is_public = scheme == LOCAL or (isinstance(way, HTTPAuthSignIn) and isinstance(way.auth, HTTPDigestAuth))
-        kind = "token" if username is None else username if is_public else "password"
+        is_digest = isinstance(sign_in, HTTPAuthSignIn) and isinstance(sign_in.auth, HTTPDigestAuth)
+        kind = "token" if username is None else username if is_digest or scheme == LOCAL else "password"
         secret = _secret_in(credentials)
-        name = next((text for _, text in _facts_about(known, NAMED_BY) if text != secret), kind)
-        identity = next(_facts_about(known, IDENTIFIED_BY), None) or _flask_login_id(known)
-        if identity is None and way in self._extensions:
-            raise TypeError(f"{way} returned a {type(user).__name__} without {', '.join(IDENTIFIED_BY)} or get_id()")
-        # With the selector, because two ways may have the same scheme. As a digest, because it may be a token.
-        content = repr((way and way.selector, scheme, *(identity or ("credentials", username or credentials.token))))
+        name = next((text for _, text in _attributes_of(known, NAMED_BY) if text != secret), kind)
+        identity = next(_attributes_of(known, IDENTIFIED_BY), None) or _flask_login_id(known)
+        if identity is None and sign_in in self._extensions:
+            missing = f"{', '.join(IDENTIFIED_BY)} or get_id()"
+            raise TypeError(f"{sign_in} returned a {type(user).__name__} without {missing}")
+        facts: tuple[Any, ...] = identity or ("credentials", username or credentials.token)
+        # With the selector, because two sign-ins may have the same scheme. As a digest, because it may be a token.
+        content = repr((sign_in and sign_in.selector, scheme, *facts))
         principal = hashlib.sha256(content.encode()).hexdigest()
         return Caller(user, name, scheme, permissions, principal=principal, address=address)
 
@@ -303,8 +306,8 @@ class Authenticator:
         granted: Iterable[str] | None = None
         if self.permissions_loader is not None:
             granted, sources = current_app.ensure_sync(self.permissions_loader)(user), ()
-        for way in sources:
-            granted = way.permissions_of(role_holder)
+        for sign_in in sources:
+            granted = sign_in.permissions_of(role_holder)
             if granted is not None:
                 break
         if granted is None:
@@ -314,17 +317,17 @@ class Authenticator:
         return frozenset([granted] if isinstance(granted, str) else granted)
 
 
-def _ways_in(auth: Any) -> Iterator[SignIn]:
+def _make_sign_ins(auth: Any) -> Iterator[SignIn]:
     if isinstance(auth, SignIn):
         yield auth
     elif isinstance(auth, HTTPAuth):
         # An OAuthResource has its own, because its module needs packages that may not be installed.
         yield auth.mcp_sign_in() if hasattr(auth, "mcp_sign_in") else HTTPAuthSignIn(auth)
     elif isinstance(auth, MultiAuth):
-        yield from _ways_in([auth.main_auth, *auth.additional_auths])
+        yield from _make_sign_ins([auth.main_auth, *auth.additional_auths])
     elif isinstance(auth, (list, tuple)) and auth:
         for each in auth:
-            yield from _ways_in(each)
+            yield from _make_sign_ins(each)
     elif isinstance(auth, type):  # calling it would sign everyone in
         raise TypeError(f"auth must be an object; write {auth.__name__}()")
     elif callable(auth):
@@ -335,9 +338,9 @@ def _ways_in(auth: Any) -> Iterator[SignIn]:
 
 
 def _is_well_formed(auth: HTTPAuth, credentials: Authorization, request: Request) -> bool:
-    """Whether the credentials are complete, so that callbacks only get real ones and Flask-HTTPAuth raises no error."""
+    """Whether the credentials are complete. Flask-HTTPAuth would pass others to the callbacks, or raise."""
     if isinstance(auth, HTTPBasicAuth):
-        # Flask-HTTPAuth skips what is not Base64, and so the second of two headers that the server has joined.
+        # Flask-HTTPAuth ignores characters that are not base64, and so the second of two headers joined by the server.
         if _BASIC.fullmatch(request.headers["Authorization"].strip()) is None:
             return False
         username, password = credentials.get("username"), credentials.get("password")
@@ -360,9 +363,9 @@ def _is_text(value: str | None, *, ascii_only: bool = False) -> bool:
 
 
 def is_refused(user: Any) -> bool:
-    """Whether a callback has found no user: everything falsy, of which ``login_required`` refuses a part.
+    """Whether a callback has refused the credentials by returning something falsy; ``login_required`` accepts 0 and "".
 
-    A user is never compared with anything, because its ``__eq__`` may raise.
+    The user is not compared with anything, because its ``__eq__`` may raise.
 
     :raises TypeError: for a coroutine, which is truthy before it has checked anything.
     """
@@ -372,15 +375,15 @@ def is_refused(user: Any) -> bool:
 
 
 def _secret_in(credentials: Authorization) -> str | None:
-    """Return what must not be logged: the token, the password, or a user name without password, which is an API key."""
+    """Return what must not be logged: the token, the password, or a user name without password (an API key)."""
     username, password = credentials.get("username"), credentials.get("password")
     if password is None:
         return credentials.token
     return None if password == username else password or username
 
 
-def _facts_about(user: Any, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Yield the attributes or members that a user has of these: what each is, and its text."""
+def _attributes_of(user: Any, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Yield type and text of each of these attributes, or members, that a user has."""
     if isinstance(user, (str, int, UUID)):
         yield type(user).__name__, str(user)
         return

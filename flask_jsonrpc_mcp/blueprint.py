@@ -196,7 +196,7 @@ class McpBlueprint(Decorators, Blueprint):
             self.notify_changed(what)
 
     def errorhandler(self, code_or_exception: type[Exception] | int) -> Callable[[F], F]:
-        """Register a function that answers an exception of a method, and return it unchanged.
+        """Register a function that converts an exception of a method to an error, and return it unchanged.
 
         It gets the exception, and returns an :class:`RpcError`, a text, or a text and an HTTP status. As in Flask, the
         function for the most specific class is called. The error handlers of the app are not called for methods.
@@ -261,8 +261,8 @@ class McpBlueprint(Decorators, Blueprint):
         self._registry.methods.check_all()
         registries: dict[str, Registry] = app.extensions.setdefault(EXTENSION, {})
         registries[name] = self._registry
-        for way in self._registry.auth.ways:
-            way.mount(app)
+        for sign_in in self._registry.auth.sign_ins:
+            sign_in.mount(app)
         endpoints = {f"{name}.{route.endpoint}" for route in self._routes}
         well_known = discovery.WELL_KNOWN
         if well_known.endpoint not in app.view_functions:

@@ -44,13 +44,13 @@ MCP, BRIDGE = "mcp", "bridge"
 """The faces for MCP clients: ``/mcp`` or stdio, and the bridge, which calls the other routes for them."""
 
 BRIDGE_HEADER = "Mcp-Bridge"
-"""The bridge sends it, so that the site does not take its client for a person."""
+"""Sent by the bridge, so that the site knows that an MCP client is calling, and not a person."""
 
 POLL_EVERY = 1.0
-"""After how many seconds a running call checks again whether its client has cancelled it."""
+"""Seconds between two checks whether the client has cancelled a running call."""
 
 _CANNOT_CONFIRM = (
-    "Not done: a person must confirm this first, and this MCP client cannot ask one. Connect a client with the"
+    "Not done: the user must confirm this first, and this MCP client cannot ask. Connect a client with the"
     " capability elicitation to /mcp (before 2026-07-28 it must also accept text/event-stream), or declare the tool"
     " with confirm_required=False to run it without the question"
 )
@@ -100,7 +100,7 @@ class Call:
     :param kind: ``method``, ``prompt``, ``resource``, ``completion`` or ``subscription``.
     :param capabilities: What the client can be asked: ``elicitation``, ``elicitation.url``, ``sampling``, ``roots``.
     :param answers: The client's answers to questions of earlier runs.
-    :param reporter: Sends progress and log messages to the client; ``None`` if there is no way to.
+    :param reporter: Sends progress and log messages to the client; ``None`` if that is not possible.
     :param meta: The ``_meta`` of the request, such as OpenTelemetry's ``traceparent``.
     :param listed_only: Find only methods that are listed, such as those marked as tools.
     :param read_only: Run the method only if it is marked as read-only.
@@ -118,7 +118,7 @@ class Call:
     meta: Mapping[str, Any] = field(default_factory=dict)
     listed_only: bool = True
     read_only: bool = False
-    _asked: dict[str, str] = field(default_factory=dict, init=False, repr=False)
+    _digests: dict[str, str] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def id(self) -> str:
@@ -126,7 +126,7 @@ class Call:
         return new_id()
 
     def log_facts(self) -> dict[str, Any]:
-        """Return what log entries say of the call, each on one line: for the message, and as fields of the record."""
+        """Return the fields that identify the call in log records. Each value is one line."""
         return {
             "tool": one_line(self.name, MAX_QUOTED),
             "face": self.face,
@@ -151,7 +151,7 @@ class Call:
             if not isinstance(number, (int, float)) or not math.isfinite(number):
                 raise ValueError(f"progress and total must be finite numbers, not {number!r}")
         if self.reporter is not None and not self.cancelled:
-            # A lone surrogate, which a file name can contain, has no form in JSON.
+            # A lone surrogate, which a file name can contain, cannot be serialised as JSON.
             text = None if message is None else str(message).encode("utf-8", "replace").decode("utf-8")
             self.reporter.progress(done, total, text)
 
@@ -207,7 +207,7 @@ class Call:
     def confirm(self, message: str, *, required: bool) -> None:
         """Ask the user whether the method may run at all; used for ``@rpc.tool(confirm=...)``.
 
-        :param required: Refuse an MCP client that cannot ask. On the other faces the caller is the person.
+        :param required: Reject an MCP client that cannot ask. On the other faces the caller is the user.
         :raises RpcError: if the user did not accept.
         """
         if self.face == MCP and not current_app.secret_key:
@@ -219,17 +219,17 @@ class Call:
             return
         answer = self._answers_to({CONFIRM_KEY: question}, has_run=False)[CONFIRM_KEY]
         if not answer.accepted:
-            raise RpcError("Not done: the person who was asked did not agree")
+            raise RpcError("Not done: the user declined")
 
     def _ask_one(self, question: Question, key: str | None) -> Any:
         if key is None:
-            key = f"question-{1 + sum(asked.startswith('question-') for asked in self._asked)}"
+            key = f"question-{1 + sum(each.startswith('question-') for each in self._digests)}"
         return self._answers_to({key: question})[key]
 
     def _answers_to(self, questions: Mapping[str, Question], *, has_run: bool = True) -> dict[str, Any]:
         """Return the answers, or end the run with the questions that have none.
 
-        :param has_run: Whether the method asks. Before it only answers that came with a signed state are accepted.
+        :param has_run: False for ``confirm=``, which asks before the method runs and needs answers with a signed state.
         :raises InputNeeded: with the open questions.
         :raises ValueError: if a key was used for another question.
         """
@@ -245,10 +245,10 @@ class Call:
         answers, open_questions = {}, {}
         for key, question in questions.items():
             digest = question.digest
-            if self._asked.setdefault(key, digest) != digest:
+            if self._digests.setdefault(key, digest) != digest:
                 raise ValueError(f"the key {key!r} belongs to another question; give each its own key")
             try:
-                answers[key] = self.answers.to(key, question, signed=not has_run)
+                answers[key] = self.answers.get(key, question, signed=not has_run)
             except UnusableAnswer:
                 open_questions[key] = question
         if open_questions:
@@ -281,7 +281,7 @@ class Result:
 running_call: ContextVar[Call] = ContextVar("flask_jsonrpc_mcp.current_call")
 
 current_call: Call = LocalProxy(  # type: ignore[assignment]
-    running_call, unbound_message="current_call is only available in a method that was called from outside."
+    running_call, unbound_message="current_call is only available in a method that a caller has called."
 )
 """The call of the running method."""
 

@@ -118,10 +118,11 @@ def checked_annotations(annotations: Mapping[str, Any] | None) -> dict[str, Any]
 
 def checked_description(func: Callable[..., Any], description: str | None, name: str) -> str:
     """Return the description, else the docstring, else the name."""
-    described = _unwrapped(func)
     if description is not None and is_lazy(description):
         return description
-    return checked_text("description", description or inspect.getdoc(described) or name)
+    while isinstance(func, functools.partial):
+        func = func.func
+    return checked_text("description", description or inspect.getdoc(func) or name)
 
 
 def checked_timeout(timeout: float | None) -> float | None:
@@ -154,9 +155,3 @@ def check_async(func: Callable[..., Any]) -> None:
     is_async = inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called)
     if is_async and importlib.util.find_spec("asgiref") is None:
         raise TypeError("async functions need asgiref; install flask-jsonrpc-mcp[async]")
-
-
-def _unwrapped(func: Callable[..., Any]) -> Callable[..., Any]:
-    while isinstance(func, functools.partial):
-        func = func.func
-    return func

@@ -19,10 +19,10 @@ CLAUDE_DESKTOP_FILE = "Add it to `claude_desktop_config.json` (Settings, Develop
 
 @dataclass(frozen=True)
 class Server:
-    """What a client has to know.
+    """The server to configure in a client.
 
     :param site: The URL of the blueprint, without ``/mcp``.
-    :param headers: By name, the beginning of each header, ``BEARER`` or empty, and the variable that has the rest.
+    :param headers: For each header its prefix, ``BEARER`` or empty, and the variable with the rest of its value.
     :param oauth: The client signs in by itself, in a browser.
     :param app: The command that serves the app on stdio; ``None`` if the client cannot start the app.
     :param bridge: The program of the bridge.
@@ -104,8 +104,8 @@ def vscode(server: Server) -> Snippet:
     config: dict[str, Any] = {"servers": {server.name: {"type": "http", **server.entry("${input:%s}")}}}
     notes = ["Save it as `.vscode/mcp.json`."]
     if server.headers:
-        asked = {"type": "promptString", "password": True}
-        config = {"inputs": [{**asked, "id": name, "description": name} for name in server.variables], **config}
+        prompt = {"type": "promptString", "password": True}
+        config = {"inputs": [{**prompt, "id": name, "description": name} for name in server.variables], **config}
         notes.append(f"VS Code asks once for {_code(server.variables)}, and stores what you enter securely.")
     return _json(config), notes
 
@@ -184,4 +184,4 @@ CLIENTS: dict[str, tuple[str, Callable[[Server], Snippet]]] = {
     "windsurf": ("Windsurf", windsurf),
     "inspector": ("MCP Inspector", inspector),
 }
-"""The title of each client, and what makes its configuration."""
+"""The title of each client, and the function that builds its configuration."""

@@ -1,4 +1,4 @@
-"""What a method may return besides plain values: content blocks, prompt messages, `ToolResult`."""
+"""Return values of methods besides plain ones: content blocks, prompt messages, `ToolResult`."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class EmbeddedResource(ContentBlock):
 
 @dataclass(frozen=True)
 class ToolResult:
-    """A result with content of its own.
+    """A result with its own content blocks.
 
     :param value: The result, as the method would otherwise return it.
     :param content: Content blocks for the model, instead of the value as text.
@@ -187,7 +187,7 @@ def is_content_hint(hint: Any) -> bool:
 def _as_block(item: Any) -> ContentBlock:
     block = TextContent(str(item)) if isinstance(item, str) or is_lazy(item) else item
     if not isinstance(block, ContentBlock):
-        raise TypeError(f"{type(block).__name__} among content blocks; use TextContent or another of them")
+        raise TypeError(f"{type(block).__name__} is not a content block; use TextContent or another one")
     return block
 
 

@@ -94,12 +94,12 @@ CHECKS = {
 MAX_NAME_LENGTH = 64
 """The longest tool name that all model APIs accept."""
 MAX_TOOL_BYTES = 8 * 1024
-"""The size of a tool's description and schemas, about 2,000 tokens of every conversation."""
+"""Maximum size of a tool's description and schemas, about 2,000 tokens of every conversation."""
 MAX_MIDDLEWARES = 20
 FACES = (("mcp", "POST"), ("jsonrpc", "POST"), ("list_tools", "GET"), ("invoke_tool", "POST"))
-"""The endpoints that clients use, and how."""
+"""The endpoints that clients use, with the HTTP method."""
 OTHER_ORIGIN = "https://page.example"
-"""The origin of a page that no app knows."""
+"""An origin that no app allows by name."""
 HOST_SETTINGS = (PREFIX + "ALLOWED_HOSTS", "TRUSTED_HOSTS", "SERVER_NAME")
 
 NOT_PLAIN = ("oneOf", "anyOf", "allOf", "not", "if", "enum", "const", "$ref", "$dynamicRef", "dependentSchemas")
@@ -212,7 +212,7 @@ def _check_tool(method: Method, registry: Registry, app: Flask) -> Iterator[Prob
     if method.read_only and words:
         yield "read-only-name", f"its name says {words[0]!r}, but it is {reads}"
 
-    needed = method.access - {SIGNED_IN} if registry.auth.ways else method.access
+    needed = method.access - {SIGNED_IN} if registry.auth.sign_ins else method.access
     if needed and (SIGNED_IN in needed or not registry.auth.grants_permissions):
         yield "no-permissions", f"it needs {_some(sorted(needed))}, but nothing gives callers permissions"
     # Flask-Caching's memoize() adds delete_memoized as well.
@@ -222,7 +222,7 @@ def _check_tool(method: Method, registry: Registry, app: Flask) -> Iterator[Prob
             "@cache.cached() caches by the URL, which tools share, so it may return the result of another",
         )
 
-    if registry.auth.ways and not registry.auth.required and not (method.access or method.scopes):
+    if registry.auth.sign_ins and not registry.auth.required and not (method.access or method.scopes):
         public = "anyone can call it without signing in"
         if method.read_only:
             yield "public-read", public
@@ -281,7 +281,7 @@ def _check_requests(app: Flask, blueprint: str) -> Iterator[Problem]:
     answered: dict[Problem, list[str]] = {}
     for endpoint, verb in FACES:
         [rule, *_] = app.url_map.iter_rules(f"{blueprint}.{endpoint}")
-        problem = None if rule.arguments else _answer_of_app(app, rule.rule, verb)
+        problem = None if rule.arguments else _response_of_app(app, rule.rule, verb)
         if problem is not None:
             answered.setdefault(problem, []).append(rule.rule)
     for (slug, why), paths in answered.items():
@@ -298,11 +298,11 @@ def _check_requests(app: Flask, blueprint: str) -> Iterator[Problem]:
             return
 
 
-def _answer_of_app(app: Flask, path: str, verb: str) -> Problem | None:
+def _response_of_app(app: Flask, path: str, verb: str) -> Problem | None:
     """Return a problem, with ``{}`` for the path, if a ``before_request`` function answers in place of our view."""
-    is_secure = any(isinstance(layer, ProxyFix) for layer in _middlewares(app))  # as far as the proxy is, too
+    is_secure = any(isinstance(layer, ProxyFix) for layer in _middlewares(app))  # a proxy, which may end TLS
     environ = {"wsgi.url_scheme": "https"} if is_secure else {}
-    # A function of the app may need something that only a real request has.
+    # A function of the app may fail without a real request.
     with suppress(Exception), _request(app, path, method=verb, environ_overrides=environ) as response:
         if response is None:
             return None
@@ -338,12 +338,12 @@ def _request(app: Flask, path: str, **options: Any) -> Iterator[Response | None]
 def _check_sign_in(registry: Registry, app: Flask, blueprint: str) -> Iterator[Problem]:
     [rule, *_] = app.url_map.iter_rules(f"{blueprint}.mcp")
     with app.app_context():
-        for way in registry.auth.ways:
-            yield from way.problems(None if rule.arguments else rule.rule)
+        for sign_in in registry.auth.sign_ins:
+            yield from sign_in.problems(None if rule.arguments else rule.rule)
 
 
 def _check_marks(registries: Iterable[Registry]) -> Iterator[Problem]:
-    """Find functions that were marked and forgotten, in the modules that have others registered."""
+    """Find functions that are marked and not registered, in modules with registered ones."""
     modules = {getattr(method.func, "__module__", None) for registry in registries for method in registry.methods}
     forgotten = sorted(name_of(func) for func in marks.unregistered if func.__module__ in modules)
     if forgotten:
@@ -380,9 +380,9 @@ def _public_settings(app: Flask) -> Iterator[str]:
 
 
 def _middlewares(app: Flask) -> Iterator[Any]:
-    """Yield the WSGI middlewares from the outermost, as long as they have an attribute with what they wrap."""
+    """Yield the WSGI middlewares from the outermost, as long as they have the wrapped app as an attribute."""
     layer: Any = app.wsgi_app
-    # One that wraps the app itself, and not app.wsgi_app, would lead back to the outermost for ever.
+    # Limited, because a middleware around the app itself, and not around app.wsgi_app, makes this a cycle.
     for _ in range(MAX_MIDDLEWARES):
         yield layer
         inner = (getattr(layer, name, None) for name in ("app", "wsgi_app", "application"))

@@ -96,7 +96,7 @@ def problems_of_messages(messages: Any, path: str = "") -> list[Problem]:
 def problems_of_pydantic(error: Any, path_of: Callable[[Any, str], Sequence[object]] | None = None) -> list[Problem]:
     """List the errors of a `pydantic.ValidationError`.
 
-    :param path_of: Makes the path in the JSON value of pydantic's own, given the type of the error too.
+    :param path_of: Converts pydantic's path, and the type of the error, to the path in the JSON value.
     """
     found = error.errors(include_url=False, include_context=False, include_input=False)
     paths = [each["loc"] if path_of is None else path_of(each["loc"], each["type"]) for each in found]
@@ -350,7 +350,7 @@ class UnknownResource(UnknownName):
 class SessionMissing(InvalidRequest):
     """The request has no ``Mcp-Session-Id``."""
 
-    default_message = "Send initialize first, and the Mcp-Session-Id of its answer with everything after"
+    default_message = "Send initialize first, and its Mcp-Session-Id with every later request"
 
 
 class SessionNotFound(InvalidRequest):
@@ -383,7 +383,7 @@ class SignInRequired(MethodNotFound):
 
 
 class InvalidParams(RpcError):
-    """The arguments do not match the schema. Every problem is listed with its path, within the room of a response."""
+    """The arguments do not match the schema. Each problem is listed with its path, up to a size limit."""
 
     code = -32602
     status = 400
@@ -398,17 +398,17 @@ class InvalidParams(RpcError):
 
 
 def _within_bounds(problems: Iterable[Problem]) -> Iterator[Problem]:
-    room = MAX_PROBLEMS_BYTES
+    left = MAX_PROBLEMS_BYTES
     for problem in problems:
         bounded = Problem(*map(_cut, problem))
-        room -= len(json.dumps(bounded.to_json(), ensure_ascii=False).encode())
-        if room < 0:
+        left -= len(json.dumps(bounded.to_json(), ensure_ascii=False).encode())
+        if left < 0:
             return
         yield bounded
 
 
 def _cut(text: str) -> str:
-    """Cut a text by its size in bytes: a character can be four."""
+    """Cut a text to its maximum size in bytes."""
     encoded = text.encode()
     return text if len(encoded) <= MAX_PROBLEM_BYTES else encoded[:MAX_PROBLEM_BYTES].decode("utf-8", "ignore") + "…"
 
@@ -427,7 +427,7 @@ class MissingCapability(RpcError):
             # "elicitation.url" is the capability "url" within "elicitation".
             outer, _, inner = name.partition(".")
             needed.setdefault(outer, {}).update({inner: {}} if inner else {})
-        text = f"This needs an MCP client that can do what it asks for: {', '.join(names)}"
+        text = f"This needs an MCP client with the capability {', '.join(names)}"
         super().__init__(text, data={"requiredCapabilities": needed})
 
 
@@ -473,7 +473,7 @@ class RateLimited(RpcError):
 
 
 class SignInUnavailable(RpcError):
-    """The authorization server cannot be reached, so that nothing is known about an access token."""
+    """The authorization server cannot be reached, so access tokens cannot be verified."""
 
     code = -32004
     status = 503

@@ -1,8 +1,8 @@
-"""What an exception that leaves a method becomes: an `RpcError` for the caller, and an entry in the log.
+"""Convert an exception of a method to an `RpcError` for the caller, and log it if it was not expected.
 
 An `RpcError` reaches the caller as it is. So does what a Flask view raises on purpose: ``abort(404, "No such shelf")``,
-a ``ValidationError`` of marshmallow or pydantic, and what a function of ``@rpc.errorhandler`` takes. Anything else is
-logged with its traceback under an id, and the caller sees the id.
+a ``ValidationError`` of marshmallow or pydantic, and what a function of ``@rpc.errorhandler`` handles. Anything else is
+logged with its traceback and an id; the caller sees only the id.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ErrorHandlers:
     def add(self, error: type[Exception] | int, handler: Callable[[Any], Any]) -> None:
         """Register a function for a class of exceptions, or for the HTTP status of ``abort``.
 
-        :raises TypeError, ValueError: if there can be no such exception.
+        :raises TypeError, ValueError: if it is neither.
         """
         if isinstance(error, int) and error not in default_exceptions:
             raise ValueError(f"{error} is not an HTTP status that abort() raises; use 400 to 599")
@@ -58,7 +58,7 @@ class ErrorHandlers:
 
 
 def as_rpc_error(error: BaseException, call: Call, method: Method | None, handlers: ErrorHandlers) -> RpcError:
-    """Return what the caller gets for an exception that ended a call, and log it if it was not expected."""
+    """Return the error for the caller for an exception that ended a call, and log it if it was not expected."""
     try:
         expected = error if isinstance(error, RpcError) else _handled(error, handlers) or _expected(error)
         if expected is not None:
@@ -95,7 +95,7 @@ def value_of_response(response: Any, call: Call) -> Any:
 
 
 def http_failure(error: HTTPException) -> RpcError | None:
-    """Return what a caller gets for a 4xx, such as that of ``abort(404, "No such shelf")``; ``None`` for any other."""
+    """Convert a 4xx, such as that of ``abort(404, "No such shelf")``; ``None`` for any other status."""
     status = error.code if error.response is None else error.response.status_code
     if status == 401:
         return Unauthorized()

@@ -46,7 +46,7 @@ method_called = Namespace().signal("method-called")
 
 INPUT_REQUIRED = "input_required"
 
-# Characters that show nothing, though Unicode counts them as letters, marks or symbols.
+# Invisible characters that str.isprintable() accepts.
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0").union(
     map(chr, (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)))
 )
@@ -187,8 +187,8 @@ def _run_within(seconds: float, call: Call, run: Callable[[], Result]) -> Result
 
     The thread gets a copy of the context, so the method has the same request, ``g`` and user.
 
-    :raises TimedOut: if it has not returned in time. It goes on, and sees that it is cancelled.
-    :raises Overloaded: if too many methods go on after their timeout already.
+    :raises TimedOut: if it has not returned in time. It goes on, with ``current_call.cancelled`` set.
+    :raises Overloaded: if too many methods still run after their timeout.
     """
     if _overdue.count >= current_app.config["JSONRPC_MCP_MAX_OVERDUE"]:
         raise Overloaded()
@@ -217,8 +217,8 @@ def _run_within(seconds: float, call: Call, run: Callable[[], Result]) -> Result
         error = ended.exception()
         if error is not None and not isinstance(error, (RpcError, InputNeeded)):
             app.logger.error("unexpected failure, id=%s", call_id, exc_info=error)
-        # The teardown functions of the request have run already. What the method has opened since then, such as a
-        # database session, would stay open without this.
+        # The teardown functions of the request have run. What the method has opened since, such as a database
+        # session, would stay open.
         for func in reversed(app.teardown_appcontext_funcs):
             app.ensure_sync(func)(error)
 
@@ -229,14 +229,14 @@ def _run_within(seconds: float, call: Call, run: Callable[[], Result]) -> Result
 def _confirmation(text: str, arguments: Mapping[str, Any] | Sequence[Any], method: Method) -> str:
     """Insert the arguments into the question of ``confirm=``, each as `_quoted`; missing ones as their default."""
     properties = method.params.schema["properties"]
-    given = arguments if isinstance(arguments, Mapping) else dict(zip(properties, arguments, strict=False))
+    named = arguments if isinstance(arguments, Mapping) else dict(zip(properties, arguments, strict=False))
     defaults = {name: rules.get("default") for name, rules in properties.items() if isinstance(rules, Mapping)}
-    values = {name: given.get(name, defaults.get(name)) for name in properties}
+    values = {name: named.get(name, defaults.get(name)) for name in properties}
     return text.format_map({name: _quoted(value) for name, value in values.items()})
 
 
 def _quoted(value: Any) -> str:
-    """Return an argument as JSON on one line, with escapes for what a person would not see, and cut if it is long."""
+    """Serialise an argument on one line, with invisible characters escaped, and cut if it is long."""
     if value is None:
         return "none"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))

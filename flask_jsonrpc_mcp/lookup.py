@@ -1,6 +1,6 @@
-"""Find a blueprint or a method by name for the developer, and explain why there is none.
+"""Find a blueprint or a method by name, and explain to the developer why it is not found.
 
-Only the command line and the test kit say this much. Over HTTP, hidden and missing methods get the same response.
+Only the command line and the test client explain it. Over HTTP, hidden and missing methods get the same response.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def why_not_found(
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """Return a hint for a name that does not exist: similar ones, or else which there are."""
+    """Return a hint for an unknown name: similar names, or else the existing ones."""
     known = list(names)
     close = " or ".join(get_close_matches(name, known, n=2))
     return f"did you mean {close}?" if close else f"there are {', '.join(known[:10]) or 'none'}"

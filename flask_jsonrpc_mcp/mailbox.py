@@ -29,58 +29,56 @@ from .errors import RpcError
 EXTENSION = "jsonrpc_mcp_mailbox"
 
 FILE = "mailbox-2.sqlite3"
-"""The name of the SQLite file. A release with another table has another name, because both may run on one machine."""
+"""A release that changes the table changes this name, because both releases may run on one machine."""
 
 MAX_OF_KIND = 1_000
-"""How many messages of one kind are kept, the newest. Anyone can send levels and cancellations, as many as they like;
-counted by kind, these cannot push out an answer that a call waits for."""
+"""Maximum messages of one kind; the oldest are dropped. Clients can send any number of log levels and cancellations;
+because the limit is per kind, these cannot push out an answer that a call waits for."""
 
 TIMEOUT = 1.0
-"""How many seconds an operation may take."""
+"""Seconds that one operation may take."""
 
 RETRY_AFTER = 10.0
-"""A backend that failed is not asked again for this many times as long as the failure took, and for a second at least.
-"""
+"""After a failure, wait this many times its duration before the next try; at least a second."""
 
 POLL_EVERY = 0.1
-"""After how many seconds a message that is waited for is looked for again."""
-
+"""Seconds between two polls for a message."""
 
 TOOLS, PROMPTS, RESOURCES = "tools", "prompts", "resources"
 LISTS = (TOOLS, PROMPTS, RESOURCES)
 
 CHANGE_MAX_AGE = 60 * 60
-"""For how many seconds a change is kept; clients that listen poll far more often."""
+"""Seconds for which a change is kept; clients that listen poll far more often."""
 
 
 class NoMailbox(RpcError):
-    """What needs a mailbox cannot be done, because there is none, or none that can be reached."""
+    """The mailbox is not installed or cannot be reached."""
 
     status = 503
     slug = "no_mailbox"
-    default_message = "This server cannot do that: it has no way to pass answers from one worker to another"
+    default_message = "This server cannot do that: its workers cannot pass messages to each other"
 
 
 class Mailbox:
     """The mailbox of one app. Values are plain JSON; the first word of a key is its kind, see `MAX_OF_KIND`.
 
-    Every method but `delete` raises `NoMailbox` if the backend fails, or has failed shortly before.
+    Every method but `delete` raises `NoMailbox` if the backend fails, or failed shortly before.
     """
 
     def __init__(self, app: App) -> None:
         self._app = app
         self._backend = _make_backend(app)
         self._lock = threading.Lock()
-        self._retry_at = 0.0  # zero if the backend did not fail the last time
+        self._retry_at = 0.0  # zero unless the last operation failed
 
     @property
-    def is_possible(self) -> bool:
-        """Whether there is a backend: false only if a Redis is named and its client is not installed."""
+    def has_backend(self) -> bool:
+        """False if the setting is a Redis URL and the package redis is not installed."""
         return self._backend is not None
 
     def put(self, key: str, value: Any, seconds: int) -> None:
-        """Store a value for so many seconds, in place of the one that the key had before."""
-        with self._asking() as backend:
+        """Store a value for some seconds, and replace an earlier value of the key."""
+        with self._use_backend() as backend:
             backend.put(_address(key), json.dumps(value), seconds)
 
     def get(self, key: str) -> Any:
@@ -90,29 +88,29 @@ class Mailbox:
     def get_all(self, keys: Iterable[str]) -> dict[str, Any]:
         """Read the values of several keys, without those that are missing."""
         addresses = {_address(key): key for key in keys}
-        with self._asking() as backend:
+        with self._use_backend() as backend:
             return {addresses[address]: json.loads(text) for address, text in backend.get([*addresses]).items()}
 
     def pop(self, key: str) -> Any:
-        """Read the value of a key and remove it; ``None`` if missing. Of several who try at once, one gets it."""
-        with self._asking() as backend:
+        """Read the value of a key and remove it; ``None`` if missing. If several workers try at once, one gets it."""
+        with self._use_backend() as backend:
             return next(map(json.loads, backend.pop([_address(key)]).values()), None)
 
     def delete(self, keys: Iterable[str]) -> None:
         """Remove the values of some keys. If the backend fails, they expire."""
-        with suppress(NoMailbox), self._asking() as backend:
+        with suppress(NoMailbox), self._use_backend() as backend:
             backend.pop([_address(key) for key in keys])
 
     def wait_for(self, keys: Iterable[str], seconds: float, give_up: Callable[[], bool]) -> dict[str, Any] | None:
         """Wait until each of some keys has a value, and remove them.
 
-        :param give_up: Called again and again; waiting ends if it returns true.
+        :param give_up: Called after each poll; waiting ends if it returns true.
         :returns: The values by key, or ``None`` if they did not all arrive in time.
         """
         deadline, values = time.monotonic() + seconds, {}
         missing = {_address(key): key for key in keys}
         while True:
-            with self._asking() as backend:
+            with self._use_backend() as backend:
                 found = backend.pop([*missing])
             for address, text in found.items():
                 values[missing.pop(address)] = json.loads(text)
@@ -123,30 +121,30 @@ class Mailbox:
             time.sleep(POLL_EVERY)
 
     @contextmanager
-    def _asking(self) -> Iterator[_SqliteFile | _Redis]:
+    def _use_backend(self) -> Iterator[_SqliteFile | _Redis]:
         began = time.monotonic()
         with self._lock:
             if self._backend is None or began < self._retry_at:
                 raise NoMailbox()
-            # After a failure one thread tries the backend again, and the others do not wait with it.
+            # After a failure one thread retries; until it is done, the others raise NoMailbox at once.
             expected = self._retry_at = began + TIMEOUT if self._retry_at else 0.0
         try:
             yield self._backend
         except self._backend.failures as error:
-            if self._retry_at == expected:  # no other thread has failed and logged it meanwhile
+            if self._retry_at == expected:  # else another thread has logged the failure
                 now = time.monotonic()
                 pause = RETRY_AFTER * max(now - began, 0.1)
                 self._retry_at = now + pause
-                message = "the mailbox cannot be reached: %s; it is tried again after %.1f seconds"
+                message = "the mailbox cannot be reached: %s; retrying in %.1f seconds"
                 self._app.logger.error(message, error, pause)
             raise NoMailbox() from error
         self._retry_at = 0.0
 
 
 def init_app(app: App) -> None:
-    """Give an app its mailbox; nothing is opened before the first message.
+    """Create the mailbox of an app. It opens nothing before the first message.
 
-    :raises ValueError, RuntimeError: if the setting cannot work.
+    :raises ValueError, RuntimeError: if ``JSONRPC_MCP_MAILBOX`` is invalid.
     """
     if EXTENSION not in app.extensions:
         app.extensions[EXTENSION] = Mailbox(app)
@@ -159,12 +157,12 @@ def current_mailbox() -> Mailbox:
 
 
 def answer_timeout() -> int:
-    """Return for how many seconds a question may stay unanswered."""
+    """Return how many seconds to wait for an answer of the client."""
     return int(current_app.config["JSONRPC_MCP_ANSWER_TIMEOUT"])
 
 
 class Watch:
-    """Notices changes from now on.
+    """Detects changes that are published from now on.
 
     :param topics: Names of lists, and URIs of resources.
     """
@@ -183,13 +181,13 @@ class Watch:
 
 def announces_changes() -> bool:
     """Return whether clients of this app can listen for changes."""
-    return bool(current_app.config["JSONRPC_MCP_SUBSCRIPTIONS"]) and current_mailbox().is_possible
+    return bool(current_app.config["JSONRPC_MCP_SUBSCRIPTIONS"]) and current_mailbox().has_backend
 
 
 def announce(blueprint: str, topic: str) -> None:
     """Publish a change to all listening clients: of a list, by its name, or of a resource, by its URI."""
     if announces_changes():
-        # A failure is in the log, and no reason to fail for the function that made the change.
+        # The function that made the change must not fail because of this; the mailbox has logged the failure.
         with suppress(NoMailbox):
             current_mailbox().put(_change_key(blueprint, topic), secrets.token_hex(8), CHANGE_MAX_AGE)
 
@@ -208,10 +206,10 @@ def _kind(address: str) -> str:
 
 
 class _SqliteFile:
-    """Texts by address, in a file of this user.
+    """Stores texts by address in a file that only this user can read.
 
-    A connection lives as long as one operation, so that threads and forked workers share none, no greenlet waits in a
-    transaction, and a file that was deleted is made again.
+    Each operation opens its own connection. So threads and forked workers share none, no greenlet waits in a
+    transaction, and a deleted file is created again.
     """
 
     failures: tuple[type[Exception], ...] = (sqlite3.Error, OSError, RuntimeError)
@@ -264,7 +262,7 @@ class _SqliteFile:
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        """Connect, in autocommit mode; closing rolls back a transaction that has not ended."""
+        """Connect in autocommit mode; closing rolls back an open transaction."""
         file = _private_folder(self._app) / FILE
         try:
             with closing(sqlite3.connect(file, timeout=TIMEOUT, isolation_level=None)) as connection:
@@ -277,7 +275,7 @@ class _SqliteFile:
             raise RuntimeError(f"{file}: {error}") from error
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
-        """Make the table in a new file."""
+        """Create the table in a new file."""
         deadline = time.monotonic() + TIMEOUT
         while True:
             try:
@@ -291,10 +289,7 @@ class _SqliteFile:
 
 
 class _Redis:
-    """Texts by address.
-
-    For each kind there is a sorted set of addresses by age, to remove the oldest when there are too many.
-    """
+    """Stores texts by address, and for each kind a sorted set of addresses by age, to remove the oldest."""
 
     failures: tuple[type[Exception], ...]
 
@@ -305,7 +300,7 @@ class _Redis:
 
         self._app = app
         self.failures = (redis.RedisError, OSError)
-        # Never retry by itself: what was popped is gone if the reply was lost.
+        # No retries: a popped message is gone if the reply was lost.
         options = {"socket_connect_timeout": TIMEOUT, "socket_timeout": TIMEOUT, "retry": Retry(NoBackoff(), 0)}
         self._client: Any = redis.Redis.from_url(url, decode_responses=True, **options)
 
@@ -335,37 +330,37 @@ def _without_missing(addresses: Sequence[str], texts: Sequence[str | None]) -> d
 
 
 def _make_backend(app: App) -> _SqliteFile | _Redis | None:
-    place = app.config[PREFIX + "MAILBOX"]
-    if isinstance(place, str) and place.startswith(("redis://", "rediss://", "unix://")):
+    setting = app.config[PREFIX + "MAILBOX"]
+    if isinstance(setting, str) and setting.startswith(("redis://", "rediss://", "unix://")):
         try:
-            return _Redis(app, place)
+            return _Redis(app, setting)
         except ImportError:
             app.logger.warning(
-                "%sMAILBOX names a Redis, but its client is not installed, so MCP clients cannot be asked anything,"
-                " and changes are not announced; install flask-jsonrpc-mcp[redis]",
+                "%sMAILBOX is a Redis URL, but the package redis is not installed, so methods cannot ask MCP clients"
+                " anything, and changes are not announced; install flask-jsonrpc-mcp[redis]",
                 PREFIX,
             )
             return None
-    if place is not None:
-        if not place or not isinstance(place, (str, os.PathLike)) or "://" in str(place):
-            raise ValueError(f"{PREFIX}MAILBOX must be a folder or a redis:// URL, not {place!r}")
-        if Path(place).exists():
-            _check_private(Path(place), Path(place).stat())
+    if setting is not None:
+        if not setting or not isinstance(setting, (str, os.PathLike)) or "://" in str(setting):
+            raise ValueError(f"{PREFIX}MAILBOX must be a folder or a redis:// URL, not {setting!r}")
+        if Path(setting).exists():
+            _check_private(Path(setting), Path(setting).stat())
     return _SqliteFile(app)
 
 
 def _owner(app: App) -> str:
-    """Tell apps apart that share a temp folder or a Redis. At use: the secret key may be set after registration."""
+    """Identify the app, because several may share a temp folder or a Redis. The key may be set after `init_app`."""
     return hashlib.sha256(f"{app.name} {app.secret_key!r}".encode()).hexdigest()[:24]
 
 
 def _private_folder(app: App) -> Path:
-    """Return the folder of the SQLite file; make it if missing."""
-    place = app.config[PREFIX + "MAILBOX"]
-    folder = Path(tempfile.gettempdir()) / f"flask-jsonrpc-mcp-{_owner(app)}" if place is None else Path(place)
+    """Return the folder of the SQLite file; create it if missing."""
+    setting = app.config[PREFIX + "MAILBOX"]
+    folder = Path(tempfile.gettempdir()) / f"flask-jsonrpc-mcp-{_owner(app)}" if setting is None else Path(setting)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     # Anyone can put a link into the temp folder; a link that the setting names was put there by its owner.
-    _check_private(folder, folder.lstat() if place is None else folder.stat())
+    _check_private(folder, folder.lstat() if setting is None else folder.stat())
     return folder
 
 

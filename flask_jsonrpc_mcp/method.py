@@ -1,4 +1,4 @@
-"""`Method`: a registered function with everything that a call of it needs, and `mcp_tool`, which marks it as a tool."""
+"""`Method`: a registered function with its options and schemas, and `mcp_tool`, which marks it as a tool."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ CLIENT_FEATURES = ("elicitation", "elicitation.url", "roots", "sampling")
 MARK = "__mcp_tool__"
 
 CONFIRM_META = "flask-jsonrpc-mcp/confirm"
-"""The key of ``_meta`` for tools with ``confirm=``, about which a client need not ask by itself."""
+"""The key of ``_meta`` for tools with ``confirm=``: the client itself need not ask for confirmation."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class McpTool:
 
 
 class marks:  # noqa: N801 (a namespace)
-    """All marks: their count, because cached lists are stale after a new one, and those on unregistered functions."""
+    """The number of marks, because a new one invalidates cached lists, and the unregistered functions with a mark."""
 
     count = 0
     unregistered: ClassVar[WeakSet[Callable[..., Any]]] = WeakSet()
@@ -115,7 +115,7 @@ def mcp_tool(func: Any = None, /, **options: Any) -> Any:
     :param icons: URLs of icons, or dicts with ``src``, ``mimeType``, ``sizes`` and ``theme``.
     :param requires: The client capabilities that the tool needs: ``sampling``, ``elicitation``, ``roots``.
     :param confirm: A question to the user before the method runs, such as ``"Delete article {id}?"`` with arguments in
-        braces. MCP clients that cannot ask are refused. By REST, JSON-RPC and without a terminal it runs unasked.
+        braces. MCP clients that cannot ask are refused. By REST, JSON-RPC and without a terminal it does not ask.
     :param confirm_required: With ``False``, MCP clients that cannot ask run it without the question.
     """
     if func is not None and not callable(func):
@@ -160,7 +160,7 @@ def make_mark(func: Callable[..., Any], options: Mapping[str, Any]) -> McpTool:
 def _checked_hints(options: Mapping[str, Any]) -> dict[str, Any]:
     """Join the four options with ``annotations``.
 
-    :raises TypeError, ValueError: if a hint is given twice, or a member of ``annotations`` looks like a misspelt hint.
+    :raises TypeError, ValueError: if a hint is set twice, or a member of ``annotations`` looks like a misspelt hint.
     """
     annotations = checked_annotations(options.get("annotations"))
     for name, value in annotations.items():
@@ -291,7 +291,7 @@ class Method:
     def dump(self, returned: Any, call: Call) -> Result:
         """Convert what the function returned to plain JSON values, and validate it.
 
-        :raises Exception: of any class, if it does not match the output schema or has no form in JSON.
+        :raises Exception: of any class, if it does not match the output schema or cannot be serialised.
         """
         output = self.output
         dump, schema = (to_plain, None) if output is None else (output.dump_result, output.schema)
@@ -340,7 +340,7 @@ def make_method(
     parse_limits: Callable[[str | None], tuple[Any, ...]],
     mark: McpTool | None = None,
 ) -> M:
-    """Build a method of some kind from a function and the options of its decorator.
+    """Build a method, prompt, resource or completer from a function and the options of its decorator.
 
     :param mark: The mark of a tool, if the decorator makes one.
     :raises TypeError, ValueError: naming the function and the fix.
@@ -366,7 +366,7 @@ def make_method(
             **fields,
         )
         method.check()
-        # What cannot be serialised, or has a wrong x-mcp-header, must fail now rather than when it is listed.
+        # A value that cannot be serialised, or a wrong x-mcp-header, must fail now and not when tools are listed.
         if MIRROR_KEYWORD.encode() in write(method.descriptor):
             _ = method.params.mirrored
     if inspect.isfunction(func):

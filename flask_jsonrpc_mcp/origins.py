@@ -65,7 +65,7 @@ def is_loopback(name: str) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def is_near(address: str) -> bool:
-    """Whether an address is of this machine, also a public one of it, or of a private network."""
+    """Whether an address belongs to this machine, even if it is public, or to a private network."""
     parsed = _address(address)
     if parsed is None or not parsed.is_global:
         return parsed is not None
@@ -79,7 +79,7 @@ def is_near(address: str) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def is_dns_name(host: str) -> bool:
-    """Whether a host, with or without a port, is neither an address nor localhost, so that DNS decides where it is."""
+    """Whether a host, with or without a port, is neither an address nor localhost, so that DNS resolves it."""
     name = host_name(host)
     return _address(name) is None and not is_loopback(name)
 

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from limits.strategies import RateLimiter
 
 STORAGE_TIMEOUT = 2.0
-"""How many seconds the storage of the counters may take."""
+"""Seconds that the storage of the counters may take."""
 
 STORAGE_PAUSE = 30.0
-"""For how many seconds a storage that takes longer is not used, unless it answers."""
+"""Seconds for which a storage that takes longer is not used, unless it answers meanwhile."""
 
 
 class RateLimits:
@@ -79,7 +79,7 @@ class RateLimits:
         key = ("flask-jsonrpc-mcp", self._blueprint, scope, caller.principal or f"address:{caller.address}")
         count = partial(_count, self._limiter.limiter, limits, key)
         try:
-            reset = count() if _is_in_memory(self._limiter.limiter) else self._in_time(count)
+            reset = count() if _is_in_memory(self._limiter.limiter) else self._count_with_timeout(count)
         except Exception:
             if not current_app.config.get("RATELIMIT_SWALLOW_ERRORS"):
                 raise
@@ -88,10 +88,10 @@ class RateLimits:
         if reset is not None:
             raise RateLimited(max(1, math.ceil(reset - time.time())))
 
-    def _in_time(self, count: Callable[[], float | None]) -> float | None:
-        """Count in another thread, because a storage that hangs must not hold the call.
+    def _count_with_timeout(self, count: Callable[[], float | None]) -> float | None:
+        """Count in another thread, because a storage that hangs must not block the call.
 
-        :raises TimeoutError: if it takes too long, and at once while it hangs.
+        :raises TimeoutError: if the storage takes too long; at once while it is paused.
         """
         if self._paused_until:
             if time.monotonic() < self._paused_until:

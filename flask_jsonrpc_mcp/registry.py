@@ -1,7 +1,7 @@
-"""What a blueprint has registered, and what of it a caller can see, in pages.
+"""The methods, prompts and resources of a blueprint, and the pages of those that a caller can see.
 
-Once a set of permissions has been seen, nothing here depends on the number of methods: the visible ones are cached for
-the last few hundred sets, and so is every page of them.
+The visible methods and their pages are cached for each set of permissions, so that the time for a request does not
+depend on the number of methods.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Hook = Callable[[Call], AbstractContextManager[Any]]
 """A function of ``@rpc.around``, which makes a context manager around one run of a method."""
 
 MAX_LISTINGS = 256
-"""For how many sets of permissions the visible methods are cached."""
+"""Maximum sets of permissions for which the visible methods are cached."""
 
 # Paths below /mcp/tools/.
 RESERVED_TOOL_NAMES = ("list", "describe", "invoke")
@@ -73,14 +73,14 @@ class Listing(Generic[M]):
     def page(self, form: str, offset: int, size: int, make: Callable[[tuple[M, ...], str | None], Page]) -> Page:
         """Return a page from the cache, or from ``make(methods, next_cursor)``.
 
-        :param form: Names what ``make`` produces, because each face and version has its own.
+        :param form: Part of the cache key: the face and version that ``make`` describes the methods for.
         """
         key = (form, offset, size)
         page = self._pages.get(key)
         if page is None:
             end = offset + size
             page = make(self.methods[offset:end], encode_cursor(end) if end < len(self.methods) else None)
-            # Cache no other offsets: a client could invent as many as it likes. Lazy texts depend on the request.
+            # Only these offsets, because a client can send any. Lazy texts depend on the request.
             if offset % size == 0 and offset < len(self.methods) and not self.is_lazy:
                 self._pages[key] = page
         return page
@@ -190,7 +190,7 @@ class Collection(Generic[M]):
         return listing
 
     def _current_snapshot(self) -> _Snapshot[M]:
-        # Read before the methods: if one is added meanwhile, this snapshot has an old version and is soon replaced.
+        # The version is read first: if a method is added meanwhile, this snapshot is out of date and is replaced.
         snapshot, version = self._snapshot, (self._version, marks.count)
         if snapshot.version != version:
             permissions = frozenset().union(*(method.access for method in self))

@@ -1,7 +1,7 @@
-"""Ways to sign in besides Flask-HTTPAuth: a function of the app, and the sign-in of other extensions.
+"""Authentication methods besides Flask-HTTPAuth: a function of the app, and those of other extensions.
 
-Browsers add cookies to requests by themselves, also to those that pages of other sites make. So a cookie signs in only
-where `accepts_cookies` says that a page of this site sent the request, and is ignored everywhere else.
+Browsers send cookies with every request, also with those that pages of other sites make. So a cookie is ignored unless
+a page of this site sent the request; see `accepts_cookies`.
 
 Each extension is imported when its class is used, because the package does not require it.
 """
@@ -26,10 +26,10 @@ C = TypeVar("C")
 
 
 def accepts_cookies(request: Request) -> bool:
-    """Whether what a browser sends by itself may sign in: a page of this site sent the request, and a body is JSON.
+    """Whether cookies may authenticate a request: a page of this site sent it, and its body, if any, is JSON.
 
-    The script of a page can set neither ``Sec-Fetch-Site`` nor ``Origin``. The value ``none`` means that the person has
-    typed the address. Browsers send the first to HTTPS and localhost only, and the second only if it is not a GET.
+    Scripts can set neither ``Sec-Fetch-Site``, where ``none`` means that the user typed the address, nor ``Origin``.
+    Browsers send the first to HTTPS and localhost only, and the second not with a GET.
     """
     if request.method == "POST" and not request.is_json:
         return False
@@ -43,10 +43,10 @@ def accepts_cookies(request: Request) -> bool:
 
 
 class SignIn:
-    """A way to sign in: it finds the user of a request."""
+    """An authentication method. It finds the user of a request."""
 
     kind: str | None = None
-    """What the explorer asks for: a ``password``, a ``token``, or nothing."""
+    """What the explorer asks the user for: a ``password``, a ``token``, or nothing."""
 
     uses_cookies = True
 
@@ -55,26 +55,26 @@ class SignIn:
 
     @property
     def issuer(self) -> str:
-        """Where people get an access token; empty if it takes none."""
+        """Where users get an access token; empty without OAuth."""
         return ""
 
     def mount(self, app: App) -> None:
-        """Prepare an app that registers a blueprint with this way to sign in."""
+        """Called when an app registers a blueprint with this authentication method."""
 
     def describe(self, blueprint: str) -> dict[str, Any]:
-        """Return what ``/.well-known/mcp.json`` says about it for a blueprint, besides the scheme."""
+        """Return more members for the ``authentication`` of a blueprint in ``/.well-known/mcp.json``."""
         return {}
 
     def problems(self, path: str | None) -> Iterable[tuple[str, str]]:
         """Find mistakes for ``flask mcp doctor``: the slug of each, and why it matters.
 
-        :param path: That of the blueprint's MCP endpoint; ``None`` if it has variables.
+        :param path: The path of the blueprint's MCP endpoint; ``None`` if it has variables.
         """
         return ()
 
     @property
     def extensions(self) -> dict[str, Any]:
-        """The extensions of MCP that the server declares because of it."""
+        """The MCP extensions that the server declares because of it."""
         return {}
 
     @property
@@ -90,7 +90,7 @@ class SignIn:
 
     @property
     def selector(self) -> str:
-        """Its name beside other ways of the same scheme."""
+        """Distinguishes it from others of the same scheme."""
         return str(self)
 
     def challenge(self) -> str | None:
@@ -101,16 +101,16 @@ class SignIn:
         """Return the ``WWW-Authenticate`` header of the response to an error."""
         return None if isinstance(error, InsufficientScope) else self.challenge()
 
-    def claims(self, request: Request) -> bool:
-        """Whether the request has credentials that this checks, and no other way to sign in. They must be right."""
+    def has_credentials(self, request: Request) -> bool:
+        """Whether the request has credentials of this kind, which must then be valid."""
         return False
 
-    def find(self, request: Request) -> tuple[Any, Authorization] | None:
-        """Find the user of a request, and the credentials that must not be logged; ``None`` if there is no user.
+    def authenticate(self, request: Request) -> tuple[Any, Authorization] | None:
+        """Return the user of a request, and the credentials, which must not be logged; ``None`` if there is no user.
 
-        :raises Unauthorized: if there are credentials that are wrong.
+        :raises Unauthorized: if the credentials are wrong.
         """
-        # The app's code may read the body, before we limit it.
+        # The app's code may read the body, before the view limits it.
         request.max_content_length = request.max_content_length or MAX_BODY
         user = self.find_user(request)
         if isinstance(user, LocalProxy):
@@ -126,16 +126,16 @@ class SignIn:
         """Return the user of a request, or ``None``."""
         raise NotImplementedError
 
-    def limit(self, caller: C) -> C:
-        """Return a caller whom it has found, with what the credentials alone decide, such as scopes."""
+    def apply_token(self, caller: C) -> C:
+        """Return the caller with the scopes and the principal of its access token, if it has one."""
         return caller
 
     def set_user(self, user: Any) -> None:
-        """Make this the current user of an extension, whatever the way in; ``None`` for an anonymous caller."""
+        """Set the current user of the extension, however the caller signed in; ``None`` for an anonymous caller."""
 
     @property
     def knows_permissions(self) -> bool:
-        """Whether it can give callers permissions."""
+        """Whether it can return permissions."""
         return False
 
     def permissions_of(self, user: Any) -> Iterable[str] | None:
@@ -169,7 +169,7 @@ class FunctionSignIn(SignIn):
 
     def find_user(self, request: Request) -> Any:
         if self.uses_cookies and not accepts_cookies(request):
-            # It may have read a cookie; but a client that is not a browser shows by Authorization what it relies on.
+            # The function may read a cookie. Call it only for a client that is not a browser and sends Authorization.
             is_browser = request.cookies and "Sec-Fetch-Site" in request.headers
             if is_browser or not _has_authorization(request):
                 return None
@@ -192,7 +192,7 @@ class FunctionSignIn(SignIn):
 class FlaskLoginAuth(SignIn):
     """Sign in with Flask-Login: with its cookies, or with what the app's ``request_loader`` reads.
 
-    In a method, ``flask_login.current_user`` is the caller, whatever the way in.
+    In a method, ``flask_login.current_user`` is the caller, however the caller signed in.
     """
 
     def find_user(self, request: Request) -> Any:
@@ -224,29 +224,29 @@ class JWTExtendedAuth(SignIn):
     def challenge(self) -> str:
         return current_app.config["JWT_HEADER_TYPE"] or "Bearer"
 
-    def claims(self, request: Request) -> bool:
+    def has_credentials(self, request: Request) -> bool:
         config = current_app.config
-        sent = request.headers.get(self.header, "").strip()
+        header = request.headers.get(self.header, "").strip()
         in_query = "query_string" in self._locations() and config["JWT_QUERY_STRING_NAME"] in request.args
-        return in_query or bool(sent and sent.split()[0] == (config["JWT_HEADER_TYPE"] or sent))
+        return in_query or bool(header and header.split()[0] == (config["JWT_HEADER_TYPE"] or header))
 
     def find_user(self, request: Request) -> Any:
         from flask_jwt_extended import verify_jwt_in_request
         from flask_jwt_extended.exceptions import JWTExtendedException
         from jwt import PyJWTError
 
-        wrong = (JWTExtendedException, PyJWTError)
+        failures = (JWTExtendedException, PyJWTError)
         if "," in request.headers.get(self.header, ""):  # two headers that the server has joined
             raise Unauthorized()
         try:
             found = verify_jwt_in_request(optional=True, locations=self._locations())
-        except wrong as error:
+        except failures as error:
             raise Unauthorized() from error
         takes_cookies = "cookies" in current_app.config["JWT_TOKEN_LOCATION"]
         if found is None and takes_cookies and accepts_cookies(request) and not _has_authorization(request):
             try:
                 verify_jwt_in_request(optional=True, locations=["cookies"])
-            except wrong:
+            except failures:
                 return None  # as for a session cookie that has expired
         return self._current_user()
 
@@ -254,7 +254,7 @@ class JWTExtendedAuth(SignIn):
         from flask_jwt_extended import verify_jwt_in_request
 
         if user is None or user is not self._current_user():
-            verify_jwt_in_request(optional=True, locations=self._locations())  # finds nothing, and sets that
+            verify_jwt_in_request(optional=True, locations=self._locations())  # finds no token, and resets the user
 
     def _locations(self) -> list[str]:
         configured = current_app.config["JWT_TOKEN_LOCATION"]
@@ -277,7 +277,7 @@ class FlaskSecurityAuth(FlaskLoginAuth):
     """Sign in with Flask-Security: with its session cookie, or with its token in the header or query string.
 
     The names of a user's roles, and the permissions of these, are the permissions. In a method, ``current_user`` and
-    decorators such as ``permissions_required`` see the caller, whatever the way in.
+    decorators such as ``permissions_required`` see the caller, however the caller signed in.
     """
 
     kind = "token"
@@ -287,12 +287,14 @@ class FlaskSecurityAuth(FlaskLoginAuth):
     def header(self) -> str:
         return str(current_app.config["SECURITY_TOKEN_AUTHENTICATION_HEADER"])
 
-    def claims(self, request: Request) -> bool:
+    def has_credentials(self, request: Request) -> bool:
         in_query = current_app.config["SECURITY_TOKEN_AUTHENTICATION_KEY"] in request.args
         return in_query or bool(request.headers.get(self.header))
 
     def find_user(self, request: Request) -> Any:
-        return _login_manager().request_callback(request) if self.claims(request) else super().find_user(request)
+        if self.has_credentials(request):
+            return _login_manager().request_callback(request)
+        return super().find_user(request)
 
     def set_user(self, user: Any) -> None:
         from flask_principal import AnonymousIdentity, Identity, identity_changed
@@ -314,7 +316,7 @@ class AppBuilderAuth(FlaskLoginAuth):
 
     The names of a user's roles are permissions, and so is ``"can_read on Articles"`` for the permission ``can_read`` on
     the view ``Articles``. Anonymous callers have those of the public role. In a method, ``g.user`` and
-    ``sm.has_access()`` see the caller, whatever the way in.
+    ``sm.has_access()`` see the caller, however the caller signed in.
     """
 
     kind = "token"
@@ -326,11 +328,11 @@ class AppBuilderAuth(FlaskLoginAuth):
     def challenge(self) -> str:
         return "Bearer"
 
-    def claims(self, request: Request) -> bool:
+    def has_credentials(self, request: Request) -> bool:
         return request.headers.get("Authorization", "").strip().lower().startswith("bearer ")
 
     def find_user(self, request: Request) -> Any:
-        if not self.claims(request):
+        if not self.has_credentials(request):
             return super().find_user(request)
         key = (
             _security_manager().extract_api_key_from_request()

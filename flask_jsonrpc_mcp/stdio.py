@@ -41,16 +41,16 @@ MAX_LINE = MAX_BODY
 """Maximum bytes of a line, as of a request body over HTTP."""
 
 MAX_RUNNING, MAX_UNANSWERED = 32, 1000
-"""How many requests may run at once, and how many may be unanswered."""
+"""Maximum requests that run at once, and maximum requests without a response."""
 
 GRACE = 30.0
-"""For how many seconds running requests may still be answered after the end of the input."""
+"""Seconds in which running requests may finish after the end of the input."""
 
 _CHUNK = 65_536
 _SIGNAL_POLL = 0.5  # Python runs signal handlers between two waits of the main thread
 
 Reply = SimpleQueue[Mapping[str, Any] | None]
-"""Gets the client's response to a question, or ``None`` if there will be none."""
+"""Receives the client's response to a request of ours, or ``None`` if there will be none."""
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class Server(Protocol):
         """Called once, before anything else. The client can be notified from now on."""
 
     def initialize(self, message: RpcRequest) -> tuple[Session, Any]:
-        """Answer ``initialize``: what was negotiated, and the result. No other message is read meanwhile."""
+        """Answer ``initialize``; return the session and the result. No other message is read meanwhile."""
 
     def answer(self, exchange: Exchange) -> Any:
         """Return the result of a request, or raise `RpcError`."""
@@ -71,7 +71,7 @@ class Server(Protocol):
 class Client:
     """The client of the connection. Can be used from any thread.
 
-    :param on_broken: Called if the client does not read any more.
+    :param on_broken: Called if the client cannot be written to any more.
     """
 
     def __init__(self, target: FileIO, on_broken: Callable[[], None]) -> None:
@@ -177,7 +177,7 @@ class Exchange:
             self.end()
 
     def end(self) -> None:
-        """Wake up what waits for the client. The request may still be answered."""
+        """Wake up the threads that wait for the client. The request may still be answered."""
         self._ending.set()
         self._reply.put(None)
 
@@ -220,7 +220,7 @@ class Loop:
             respond()
 
     def close(self) -> None:
-        """Wake up the running requests, because the client sends no more. They may still be answered."""
+        """Wake up the requests that wait for the client, which sends no more. They may still be answered."""
         for exchange in list(self._exchanges.values()):
             exchange.end()
 
@@ -230,8 +230,12 @@ class Loop:
 
     def _check_batch(self, messages: list[Any]) -> None:
         version = None if self._session is None else self._session.version
-        if version != WITH_BATCHES or not 0 < len(messages) <= MAX_BATCH:
-            raise InvalidRequest("This version has no batches, or the batch is empty or too long")
+        if version != WITH_BATCHES:
+            raise InvalidRequest("This protocol version has no batches")
+        if not messages:
+            raise InvalidRequest("The batch is empty")
+        if len(messages) > MAX_BATCH:
+            raise InvalidRequest(f"The batch has more than {MAX_BATCH} messages")
 
     def _accept(self, message: Any, is_batch: bool) -> bytes | Exchange | None:
         """Answer a message at once, or open an exchange for it; ``None`` if there is nothing to answer."""
@@ -245,7 +249,7 @@ class Loop:
             if request.method == INITIALIZE and not modern:
                 if is_batch:
                     raise InvalidRequest("initialize cannot be part of a batch")
-                return _answered(request.id, lambda: self._initialize(request))
+                return _make_response(request.id, lambda: self._initialize(request))
             if not request.wants_reply:
                 self._receive_notification(request)
                 return None
@@ -270,7 +274,7 @@ class Loop:
 
     def _open(self, message: RpcRequest, modern: bool) -> Exchange:
         if self._session is None and not modern:
-            raise InvalidRequest("Send initialize first, or say which version this is in params._meta")
+            raise InvalidRequest("Send initialize first, or put the protocol version into params._meta")
         if message.id in self._exchanges:
             raise InvalidRequest("A request with this id has not been answered yet")
         if len(self._exchanges) >= MAX_UNANSWERED:
@@ -305,13 +309,13 @@ class Loop:
         """Return the serialised response; ``None`` if the client has cancelled the request."""
         response = None
         if not exchange.cancellation.requested:
-            response = _answered(exchange.message.id, lambda: self._server.answer(exchange))
-        # Not when it is cancelled: what still runs, or waits for a thread, counts as unanswered.
+            response = _make_response(exchange.message.id, lambda: self._server.answer(exchange))
+        # Not already when it is cancelled: while it runs, it counts towards MAX_UNANSWERED.
         del self._exchanges[exchange.message.id]
         return response if exchange.finish() else None
 
 
-def _answered(id: Any, answer: Callable[[], Any]) -> bytes:
+def _make_response(id: Any, answer: Callable[[], Any]) -> bytes:
     try:
         return _serialise(RpcResponse(id, answer()))
     except RpcError as error:
@@ -330,12 +334,12 @@ def _serialise(response: RpcResponse) -> bytes:
 def claim_standard_streams() -> tuple[FileIO, FileIO]:
     """Reserve standard input and output for the protocol.
 
-    From now on everything that is printed, also by other languages and processes, goes to standard error, and standard
-    input is empty for everyone else.
+    From now on, what Python code, C libraries and child processes print goes to standard error, and their standard
+    input is empty.
     """
     source, target = os.fdopen(os.dup(0), "rb", buffering=0), os.fdopen(os.dup(1), "wb", buffering=0)
     for stream in (source, target):
-        os.set_blocking(stream.fileno(), True)  # a pipe that does not block would look as if it had ended
+        os.set_blocking(stream.fileno(), True)  # reading a non-blocking pipe would look like its end
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)

@@ -1,4 +1,4 @@
-"""Parse and serialise JSON strictly: UTF-8 JSON comes in, and UTF-8 JSON goes out.
+"""Parse and serialise strict JSON in UTF-8.
 
 Python's parser accepts more than JSON: NaN, ``1e999`` as infinity, several encodings, two members of the same name, and
 any depth. This module rejects all of that, once for every face.
@@ -30,7 +30,7 @@ except ImportError:
 MAX_DEPTH = 64
 # Deeper than any request may be, shallow enough for every recursive function that walks the value later.
 MAX_RESULT_DEPTH = 128
-# More than any float has, and few enough to expand 1E+999999 nowhere.
+# More than any float has, and few enough that 1E+999999 is rejected and not expanded.
 MAX_DECIMAL_DIGITS = 400
 
 # JSON's whitespace; str.strip() would strip more.
@@ -80,10 +80,10 @@ def to_plain(value: Any, depth: int = MAX_RESULT_DEPTH) -> Any:
     """Convert what a method returned to plain JSON values.
 
     Dates, times and durations become ISO 8601 strings, UUIDs, decimals and paths strings, bytes base64, sets lists, and
-    enums their value. Dataclasses, attrs classes and NamedTuples become objects. pydantic dumps what is its own, and
-    the JSON provider of the app is asked about other types. A lazy text is translated, if there is an app context.
+    enums their value. Dataclasses, attrs classes and NamedTuples become objects. pydantic dumps its own types, and the
+    app's JSON provider dumps all others. A lazy text is translated, if there is an app context.
 
-    :raises TypeError: for types without a JSON form.
+    :raises TypeError: for types that cannot be serialised.
     :raises ValueError: for NaN, infinity, lone surrogates, numbers with too many digits, and values nested too deeply.
     """
     kind = type(value)
@@ -99,10 +99,10 @@ def to_plain(value: Any, depth: int = MAX_RESULT_DEPTH) -> Any:
         return value
     if kind is float:
         if not math.isfinite(value):
-            raise ValueError("NaN and infinity have no form in JSON")
+            raise ValueError("NaN and infinity cannot be serialised as JSON")
         return value
     if depth == 0:
-        raise ValueError("the value is nested too deeply, or within itself")
+        raise ValueError("the value is nested too deeply or contains itself")
     # The exact types first, because isinstance() with an abstract class is slow.
     if kind is dict or isinstance(value, Mapping):
         return {
@@ -161,7 +161,7 @@ def _scalar_or_record(value: Any, depth: int) -> Any:
     members = None if isinstance(value, type) else _members_of(value)
     if members is not None:
         return {name: to_plain(item, depth - 1) for name, item in members.items()}
-    return _left_to_the_app(value, depth)
+    return _dump_with_app(value, depth)
 
 
 def _members_of(value: Any) -> dict[str, Any] | None:
@@ -176,7 +176,7 @@ def _members_of(value: Any) -> dict[str, Any] | None:
 
 
 def _in_order(items: list[Any]) -> list[Any]:
-    """Sort what was in a set, so that equal results are written alike; as it is if the items have no order."""
+    """Sort the items of a set, if they can be compared, so that equal sets are serialised alike."""
     try:
         return sorted(items)
     except TypeError:
@@ -184,7 +184,7 @@ def _in_order(items: list[Any]) -> list[Any]:
 
 
 def _duration(value: datetime.timedelta) -> str:
-    """Write a duration as in ISO 8601."""
+    """Serialise a duration as in ISO 8601."""
     sign, value = ("-", -value) if value < datetime.timedelta(0) else ("", value)
     hours, seconds = divmod(value.seconds, 3600)
     minutes, seconds = divmod(seconds, 60)
@@ -195,20 +195,20 @@ def _duration(value: datetime.timedelta) -> str:
     return f"{sign}P" + (f"{value.days}D" if value.days else "") + (f"T{clock}" if clock else "")
 
 
-def _left_to_the_app(value: Any, depth: int) -> Any:
+def _dump_with_app(value: Any, depth: int) -> Any:
     from flask import current_app, has_app_context  # only here, because JSON itself needs no Flask
 
     if is_lazy(value):
         return to_plain(str(value)) if has_app_context() else value
     if not has_app_context():
-        raise TypeError(f"{type(value).__name__} has no form in JSON")
+        raise TypeError(f"{type(value).__name__} cannot be serialised as JSON")
     # The app's own JSON provider may know the type. It raises TypeError if not.
     return read(current_app.json.dumps(value), max_depth=depth)
 
 
 def _decimal(value: Decimal) -> str:
     if not value.is_finite():
-        raise ValueError("NaN and infinity have no form in JSON")
+        raise ValueError("NaN and infinity cannot be serialised as JSON")
     if max(abs(value.adjusted()), -int(value.as_tuple().exponent)) > MAX_DECIMAL_DIGITS:
         raise ValueError("the decimal has too many digits")
     return format(value, "f")  # str() would write 1E-8
@@ -234,7 +234,7 @@ def _finite(text: str) -> float:
     return number
 
 
-# What is simpler than these values; subclasses of str, int and float too.
+# How these types become plainer ones; also for subclasses of str, int and float.
 _CONVERSIONS: list[tuple[type | tuple[type, ...], Callable[[Any], Any]]] = [
     (str, str.__str__),
     (int, int),
@@ -248,12 +248,12 @@ _CONVERSIONS: list[tuple[type | tuple[type, ...], Callable[[Any], Any]]] = [
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_float=_finite, parse_constant=_finite)
 
 
-def _shown(value: Any) -> str:
-    """Translate a lazy text. Outside of an app context only its place counts."""
+def _translate(value: Any) -> str:
+    """Translate a lazy text; empty outside of an app context, where schemas are only checked."""
     if not is_lazy(value):
-        raise TypeError(f"{type(value).__name__} has no form in JSON")
-    shown = to_plain(value)
-    return shown if isinstance(shown, str) else ""
+        raise TypeError(f"{type(value).__name__} cannot be serialised as JSON")
+    text = to_plain(value)
+    return text if isinstance(text, str) else ""
 
 
-_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_shown)
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_translate)

@@ -32,18 +32,18 @@ WELL_KNOWN_PATH = "/.well-known/mcp.json"
 
 MAX_PAGES = 1000
 MAX_TIMEOUTS = 5
-"""How many times as long as one request the whole list may take."""
+"""The whole list may take this many times as long as one request."""
 
 MAX_TOOLS = 10_000
 MAX_TOOL = 256 * 1024
-"""Maximum bytes of a tool as JSON, before and after references are inlined. All tools may have `MAX_RESPONSE`."""
+"""Maximum bytes of a tool as JSON, before and after references are inlined; `MAX_RESPONSE` for all together."""
 
 MAX_NAME = 256
 MAX_URL = 2000
 """Maximum characters of a URL; some proxies refuse longer ones."""
 
 CONSTANT_ID = "flask-jsonrpc-mcp"
-"""The id of every call by GET: a new id each time would give each call a URL of its own, which no cache has."""
+"""The id of every call by GET. With a new id each time, equal calls would have different URLs for caches."""
 
 # Schema keywords whose value is an object. PHP serialises an empty one as a list.
 _OBJECT_KEYWORDS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
@@ -127,7 +127,7 @@ def fetch_list(site: Site, cancelled: Cancelled) -> ToolList:
             total += size
             tools.setdefault(tool.name, tool)
         if number >= MAX_TOOLS or total > MAX_RESPONSE:
-            raise SiteFailure("The list of the site's tools is too long")
+            raise SiteFailure(f"The site lists more than {MAX_TOOLS} tools or {MAX_RESPONSE} bytes")
     if skipped:
         logger.warning("skipped %d entries of the list that are not tools, or too large", skipped)
     return ToolList(site, _by_shown_name(tools.values(), site.tool_name_style), call_url)
@@ -149,10 +149,12 @@ def _fetch_items(site: Site, list_url: str, cancelled: Cancelled) -> Iterator[An
         yield from items
         if not cursor:
             return
-        if cursor in seen or time.monotonic() > deadline:
-            break
+        if cursor in seen:
+            raise SiteFailure("The list of tools repeats a cursor")
+        if time.monotonic() > deadline:
+            raise SiteFailure("The list of tools took too long")
         seen.add(cursor)
-    raise SiteFailure("The list of the site's tools has no end")
+    raise SiteFailure(f"The list of tools has more than {MAX_PAGES} pages")
 
 
 def _find_endpoints(site: Site, cancelled: Cancelled) -> tuple[str, str]:
@@ -292,7 +294,7 @@ def _parse_invoked(response: SiteResponse, tool: RemoteTool) -> Any:
 
 
 def _tool_error(tool: RemoteTool, code: int | str | None, message: str, details: Any) -> RpcError:
-    """Make an error of what a site says about a failed call; its ``details`` may list wrong arguments."""
+    """Convert the error object of a site; its ``details`` may list wrong arguments."""
     if code in (MethodNotFound.code, MethodNotFound.slug):
         return UnknownTool(tool.name, sign_in=False)
     problems = [
@@ -304,7 +306,7 @@ def _tool_error(tool: RemoteTool, code: int | str | None, message: str, details:
 
 
 def _parse_body(response: SiteResponse) -> dict[str, Any]:
-    """Return the object in a body; an empty one if it is no object."""
+    """Parse the body of a response; empty if it is not an object."""
     if response.status == 401 or response.lacks_scope or 300 <= response.status < 400:
         response.require_success()
     try:

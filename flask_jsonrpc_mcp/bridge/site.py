@@ -48,7 +48,7 @@ _PARAMETER = re.compile(r'(resource_metadata|scope)="([^"]*)"')
 _MAX_DEPTH = MAX_RESULT_DEPTH + 4
 
 Cancelled = Callable[[float], bool]
-"""Waits up to so many seconds for a cancellation and returns whether there was one, like `threading.Event.wait`."""
+"""Waits for a cancellation, for some seconds, and returns whether there was one, like `threading.Event.wait`."""
 
 logger = logging.getLogger(__name__)
 
@@ -136,7 +136,7 @@ class Site:
     :param lifetime: Seconds after which the bridge fetches the list of tools again.
     :param tool_name_style: ``as-declared``, or ``no-dots`` for clients that refuse dots in tool names.
     :param allow_http: Allow plain HTTP to other machines.
-    :param for_person: A person calls the tools, and not a model by way of the bridge.
+    :param for_person: A person calls the tools, and not an MCP client.
     :raises ValueError: if an option is invalid or unsafe.
     :raises RuntimeError: without httpx.
     """

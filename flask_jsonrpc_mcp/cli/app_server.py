@@ -24,7 +24,7 @@ from ..stdio import Client, Exchange
 from .arguments import session
 
 NAME = "stdio"
-"""Stands for the blueprint's name in signed states, which are then not valid over HTTP."""
+"""Replaces the blueprint's URL in signed states, so that they are not valid over HTTP."""
 
 
 class AppServer:
@@ -42,7 +42,7 @@ class AppServer:
     def _open_request(self) -> Iterator[tuple[Flask, Registry, Caller]]:
         with self._app.app_context():
             try:
-                with session(**self._options, anyone=True) as (registry, caller):
+                with session(**self._options, anonymous=True) as (registry, caller):
                     yield self._app, registry, caller
             except click.ClickException as error:
                 raise RpcError(error.message) from error

@@ -1,8 +1,8 @@
-"""Read what a command is given: the blueprint, the caller, a method, and the arguments of a call.
+"""Read the options of commands: the blueprint, the caller, a method, and the arguments of a call.
 
-Arguments are ``key=value``, or JSON from an option, a file or stdin. A value gets the type that the method's schema
-wants. If it cannot be read as that type it stays a text, and the validator reports it with its path, together with
-everything else that is wrong.
+Arguments are ``key=value``, or JSON from an option, a file or stdin. A value gets the type of the
+method's schema. If it cannot be parsed as that type it stays a string, and the validator reports it with its path,
+together with all other problems.
 """
 
 from __future__ import annotations
@@ -105,11 +105,11 @@ arguments_of_call = combine(
 
 @contextmanager
 def session(
-    blueprint: str | None = None, user: str | None = None, as_permissions: str | None = None, *, anyone: bool = False
+    blueprint: str | None = None, user: str | None = None, as_permissions: str | None = None, *, anonymous: bool = False
 ) -> Iterator[tuple[Registry, Caller]]:
     """Push a new app and request context for a caller; teardown functions run on exit.
 
-    :param anyone: Without ``user``, be an anonymous caller rather than a developer, who has every permission.
+    :param anonymous: Without ``user``, be an anonymous caller rather than a developer, who has every permission.
     """
     name, registry = find_blueprint(blueprint)
     context = local_request_context(current_app, mcp_path(current_app, name) or "/", method="POST")
@@ -118,7 +118,7 @@ def session(
         response = preprocess_request(current_app, context)  # which may open the app's database
         if response is not None:
             raise click.ClickException(f"A before_request function of the app returned a response: {response.status}")
-        yield registry, _make_caller(registry, user, as_permissions, anyone=anyone)
+        yield registry, _make_caller(registry, user, as_permissions, anonymous=anonymous)
 
 
 def find_blueprint(name: str | None) -> tuple[str, Registry]:
@@ -150,7 +150,7 @@ def find_method(registry: Registry, caller: Caller, name: str, kind: str = METHO
         raise click.UsageError(why_not_found(name, caller, registry, kind, listed_only=False)) from error
 
 
-def _make_caller(registry: Registry, user: str | None, as_permissions: str | None, *, anyone: bool) -> Caller:
+def _make_caller(registry: Registry, user: str | None, as_permissions: str | None, *, anonymous: bool) -> Caller:
     caller: Caller | None
     if user is not None:
         if registry.auth.user_loader is None:
@@ -158,7 +158,7 @@ def _make_caller(registry: Registry, user: str | None, as_permissions: str | Non
         caller = registry.auth.identify_by_name(user)
         if caller is None:
             raise click.UsageError(f"There is no user {user!r}")
-    elif anyone:  # anonymous, and there is no way to sign in here
+    elif anonymous:  # stdio has no sign-in
         caller = replace(registry.auth.anonymous(), may_sign_in=False, scopes=None)
     else:
         registry.auth.set_user(None)

@@ -248,7 +248,7 @@ def serve_stdio(context: click.Context, /, **options: Any) -> None:
     streams = claim_standard_streams()
     app = context.ensure_object(ScriptInfo).load_app()
     # Fail now, where a person reads it, and not with every request.
-    with app.app_context(), session(**options, anyone=True) as (registry, _):
+    with app.app_context(), session(**options, anonymous=True) as (registry, _):
         if registry.auth.required and options["user"] is None:
             raise click.UsageError("This app requires sign-in (require_auth=True); choose a user with --user")
     serve(AppServer(app, **options), *streams)

@@ -1,4 +1,4 @@
-"""Talk to the person at the terminal: text in the layout of click's help pages, or JSON for programs.
+"""Print to the terminal and prompt there: text in the layout of click's help pages, or JSON for programs.
 
 Results go to stdout. Failures, progress and questions go to stderr.
 """
@@ -33,7 +33,7 @@ SHOWN = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems",
 """The rules of an argument that are worth a place next to its description."""
 COLORS = {ERROR: "red", WARNING: "yellow", INFO: "blue"}
 
-# Those that a terminal obeys, and those that turn the direction of the text.
+# Those that control the terminal, and those that change the direction of text.
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _CLEAR_LINE = "\x1b[K"
 _HYPHEN = "\u2011"  # stands for one where no line may break
@@ -57,7 +57,7 @@ def echo_json(value: Any, *, err: bool = False) -> None:
 
 
 def printable(text: str) -> str:
-    """Escape control characters of a text that may come from anyone, as JSON does."""
+    """Escape control characters of untrusted text, as JSON does."""
     return _CONTROL_CHARACTERS.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
@@ -318,8 +318,8 @@ def _prompt(params: Mapping[str, Any]) -> dict[str, Any]:
     if not form.get("properties"):
         return {"action": "accept" if click.confirm(message, err=True) else "decline"}
     click.echo(f"{message} (Ctrl-C to cancel)", err=True)
-    given = {name: _prompt_field(name, rules, form) for name, rules in form["properties"].items()}
-    return {"action": "accept", "content": {name: value for name, value in given.items() if value is not None}}
+    values = {name: _prompt_field(name, rules, form) for name, rules in form["properties"].items()}
+    return {"action": "accept", "content": {name: value for name, value in values.items() if value is not None}}
 
 
 def _prompt_field(name: str, rules: Mapping[str, Any], form: Mapping[str, Any]) -> Any:

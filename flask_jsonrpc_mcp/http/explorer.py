@@ -65,7 +65,7 @@ class _Page:
 
 @functools.cache
 def _page() -> _Page:
-    """Join the files, at the first request for the page."""
+    """Join the files. Called with the first request for the page."""
     sources = files(__package__.rpartition(".")[0]) / "explorer"
 
     def read(name: str) -> str:
@@ -110,22 +110,22 @@ def _hash_of(text: str) -> str:
 def explorer(request: Request, registry: Registry, caller: Caller) -> Response:
     """Serve the page."""
     # The credentials that the page can ask for, and the header to send them in.
-    ways = [
-        {"kind": way.kind, "scheme": way.scheme or "", "header": way.header}
-        | ({"issuer": way.issuer} if way.issuer else {})
-        for way in registry.auth.ways
-        if way.kind
+    sign_ins = [
+        {"kind": each.kind, "scheme": each.scheme or "", "header": each.header}
+        | ({"issuer": each.issuer} if each.issuer else {})
+        for each in registry.auth.sign_ins
+        if each.kind
     ]
     site = {
         "urls": {role: own_url(endpoint) for role, endpoint in {**ENDPOINTS, "caller": CALLER}.items()},
-        "signIn": ways,
+        "signIn": sign_ins,
         "cookies": registry.auth.uses_cookies,
-        "connect": _connect(ways, required=registry.auth.required, oauth=registry.auth.grants_scopes),
+        "connect": _connect(sign_ins, required=registry.auth.required, oauth=registry.auth.grants_scopes),
     }
     page = _page()
     body = page.before + html.escape(write(site).decode()) + page.after
     response = page_response(request, make_page(body.encode()), registry, caller, 0, mimetype="text/html")
-    # The same object, as an instance of another class.
+    # Changes the class of the response in place.
     _page_response_class(current_app.response_class).force_type(response)  # type: ignore[arg-type]
     return response
 
@@ -145,11 +145,11 @@ def _page_response_class(response_class: type[Response]) -> type[PageResponse]:
     return type("PageResponse", (PageResponse, response_class), {})
 
 
-def _connect(ways: list[dict[str, str]], *, required: bool, oauth: bool) -> dict[str, Any]:
-    """Return what to paste into each AI client, and what the variables in it stand for."""
+def _connect(sign_ins: list[dict[str, str]], *, required: bool, oauth: bool) -> dict[str, Any]:
+    """Build the configuration for each AI client, and explain the variables in it."""
     name = server_info(current_app)["name"]
     prefix = re.sub(r"[^A-Z0-9]+", "_", f"mcp {name}".upper()).rstrip("_")
-    headers, notes = ({}, [SIGNS_IN]) if oauth else _credentials(ways, prefix)
+    headers, notes = ({}, [SIGNS_IN]) if oauth else _credentials(sign_ins, prefix)
     if headers and not required:
         notes.append("Leave it out, with its header, to use what is open to everyone.")
     server = Server(name, own_url("mcp", external=True).removesuffix("/mcp"), headers, oauth)
@@ -160,11 +160,11 @@ def _connect(ways: list[dict[str, str]], *, required: bool, oauth: bool) -> dict
     return {"notes": notes, "clients": clients}
 
 
-def _credentials(ways: list[dict[str, str]], prefix: str) -> tuple[dict[str, tuple[str, str]], list[str]]:
-    """Choose a way to sign in that AI clients know, by token if there is one; return its header, and notes."""
-    known = sorted((way for way in ways if way["kind"] != "other"), key=lambda way: way["kind"] != "token")
+def _credentials(sign_ins: list[dict[str, str]], prefix: str) -> tuple[dict[str, tuple[str, str]], list[str]]:
+    """Choose an authentication method that AI clients support, tokens first; return its header, and notes."""
+    known = sorted((each for each in sign_ins if each["kind"] != "other"), key=lambda each: each["kind"] != "token")
     if not known:
-        return {}, [f"AI clients cannot sign in by {way['scheme']}." for way in ways]
+        return {}, [f"AI clients cannot sign in by {each['scheme']}." for each in sign_ins]
     scheme, header, is_token = known[0]["scheme"], known[0]["header"], known[0]["kind"] == "token"
     if header != "Authorization":
         start, variable, meaning = "", f"{prefix}_KEY", "your key"
@@ -179,7 +179,7 @@ def _credentials(ways: list[dict[str, str]], prefix: str) -> tuple[dict[str, tup
 def explorer_caller(request: Request, registry: Registry, caller: Caller) -> Response:
     """Return the name of the caller, for a page that cannot read the cookie it is signed in with.
 
-    It is never asked to sign in: a challenge would open the browser's own dialog.
+    The route is open: a challenge would open the browser's own sign-in dialog.
     """
     return json_response({"name": registry.auth.identify(request).name or None})
 

@@ -41,7 +41,7 @@ def read_json_body(request: Request, mimetypes: Collection[str] = (JSON,)) -> An
     """Parse the body of a request.
 
     :param mimetypes: The accepted values of ``Content-Type``.
-    :raises UnsupportedMediaType: for any other one: an HTML form of another site can send those.
+    :raises UnsupportedMediaType: for any other; HTML forms of other sites can send some of these.
     :raises BodyTooLarge: for a body larger than the limit, whether its length is declared or not.
     :raises UnreadableBody: if the HTTP server cannot read it.
     :raises ParseError: if it is not strict JSON.
@@ -61,9 +61,9 @@ def read_json_body(request: Request, mimetypes: Collection[str] = (JSON,)) -> An
 
 
 def _read_declared(request: Request, limit: int) -> bytes | None:
-    """Read a body of declared length from the server itself, which takes a third of what werkzeug's stream takes.
+    """Read a body with ``Content-Length`` from ``wsgi.input``, which is three times as fast as werkzeug's stream.
 
-    :returns: ``None`` if there is no length, or something else has used the stream already.
+    :returns: ``None`` if the length is not known, or the stream is already in use.
     """
     environ = request.environ
     length = environ.get("CONTENT_LENGTH", "")
@@ -79,7 +79,7 @@ def _read_declared(request: Request, limit: int) -> bytes | None:
         parts.append(part)
         missing -= len(part)
     body = b"".join(parts)
-    environ["wsgi.input"] = BytesIO(body)  # for others that read the request later
+    environ["wsgi.input"] = BytesIO(body)  # for code that reads the body later
     return body
 
 
@@ -118,14 +118,14 @@ def read_json_query(request: Request, name: str = "query") -> Any:
     try:
         values = read_query(request).get(name, [])
     except InvalidRequest as error:
-        raise ParseError() from error  # what is not UTF-8 is not JSON either
+        raise ParseError() from error  # JSON must be UTF-8
     if len(values) != 1:
         raise MissingParameter(name)
     return strict_json.read(values[0], max_depth=current_app.config["JSONRPC_MCP_MAX_DEPTH"])
 
 
 def json_response(value: Any, status: int = 200) -> Response:
-    """Respond with a plain value, or with serialised JSON, that must not be stored."""
+    """Respond with a plain value, or with serialised JSON, and forbid caches to store it."""
     body = value if isinstance(value, bytes) else strict_json.write(value)
     response = Response(body, status, content_type=JSON)
     response.headers.add("Cache-Control", "no-store")

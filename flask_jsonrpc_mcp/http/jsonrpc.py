@@ -2,8 +2,8 @@
 
 GET requests can be linked to, prefetched and cached, so by default they run only methods marked as read-only.
 
-A batch holds the thread of its HTTP request for all of its calls. So it has a time and a size, and ends if its client
-leaves. MCP clients of 2025-03-26 send batches too.
+A batch holds the thread of its HTTP request for all of its calls. So its time and its size are limited, and it stops if
+its client disconnects. MCP clients of 2025-03-26 send batches too.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ DISCOVER = "rpc.discover"
 OPENRPC_VERSION = "1.3.2"
 
 CHECK_CLIENT_AFTER = 1.0
-"""After how many seconds a batch checks whether its client has left. A client that closes its sending side at once, but
-still reads, gets a short batch complete."""
+"""Seconds before a batch checks whether its client has disconnected. A client that closes only its sending side gets
+all responses of a shorter batch."""
 
-# A WSGI server does not say that a client has left before it writes, but these have the connection in the environ.
+# An app notices that a client has left only when it writes. These servers have the socket in the environ.
 _SOCKETS = ("gunicorn.socket", "werkzeug.socket")
 
 
@@ -64,7 +64,7 @@ def get(request: Request, registry: Registry, caller: Caller, name: str | None =
 
 
 def rpc_error(error: RpcError) -> Response:
-    """Respond to a failure before there was a request to answer."""
+    """Respond with an error without an id, because no JSON-RPC request was read."""
     return _failure(RpcResponse(None, error=error), error)
 
 
@@ -99,7 +99,7 @@ class _Exchange:
         return json_response(reply.to_bytes())
 
     def _no_reply(self) -> Response:
-        """Respond to notifications. They get no reply, but the HTTP request that carried them may be refused."""
+        """Respond to notifications, which have no JSON-RPC response. The HTTP request may still be refused."""
         if not self.refusals:
             return no_content()
         refusal = self.refusals[0]
@@ -110,7 +110,7 @@ class _Exchange:
             if self.tool is None and message.method == DISCOVER:
                 return invoke(Call(DISCOVER, message.params, self.caller, FACE), self.registry, self._discover).value
             if self.tool is not None and message.method != self.tool:
-                raise InvalidRequest("The request names another method than its URL")
+                raise InvalidRequest("The method of the request is not the tool of the URL")
             call = Call(
                 message.method,
                 message.params,
@@ -152,8 +152,8 @@ def answer_batch(
 ) -> bytes | None:
     """Answer requests one after the other, and serialise the responses; ``None`` if there are none.
 
-    A request that runs is not interrupted. But once the batch has used up its time or its size, or its client has left,
-    the remaining requests do not run, and are answered with an error.
+    A request that runs is not interrupted. But once the batch has exceeded its time or size, or its client has left,
+    the remaining requests are not run, and are answered with an error.
 
     :param answer: Answers one item with a handler.
     :raises InvalidRequest: if the batch is empty or too long.
@@ -193,14 +193,14 @@ def _refuse_because(reason: str) -> Handler:
 
 
 def _client_has_left() -> bool:
-    """Return whether the client has closed the connection, as far as the server lets us see."""
+    """Return whether the client has closed the connection; false if the server does not expose its socket."""
     connection = next((request.environ[name] for name in _SOCKETS if name in request.environ), None)
     if connection is None:
         return False
     try:
         with selectors.DefaultSelector() as selector:
             selector.register(connection, selectors.EVENT_READ)
-            # The end of the stream is readable, and so are bytes of a next request, which must stay where they are.
+            # A closed connection is readable, and so are bytes of the next request, which must stay in the buffer.
             return bool(selector.select(0)) and not connection.recv(1, socket.MSG_PEEK)
     except ValueError:
         return False  # TLS cannot peek
@@ -217,7 +217,7 @@ def _openrpc_document(listing: Listing[Method]) -> Prepared:
         info["description"] = config["JSONRPC_MCP_INSTRUCTIONS"]
     servers = [{"name": info["title"], "url": own_url("jsonrpc", external=True)}]
     head = write({"openrpc": OPENRPC_VERSION, "info": info, "servers": servers})
-    # The rest depends on nothing else, and is the largest part: its members are put before the last brace of the head.
+    # The list of methods is large, so it is cached as JSON. Its members follow those of the head.
     return Prepared(head[:-1] + b"," + listing.document(_describe_all)[1:])
 
 

@@ -1,11 +1,11 @@
-"""`Route`: a path of the blueprint, its views by HTTP method, and what stands before them.
+"""`Route`: a path of the blueprint, its views by HTTP method, and the checks before them.
 
-A page whose name was rebound to our address is same-origin for the browser, and its GETs have no ``Origin``: hence the
-check of ``Host``. A page of another site sends its ``Origin``, and the browser may add cached credentials.
+``Host`` is checked because of DNS rebinding: such a page is same-origin for the browser, and its GETs have no
+``Origin``. ``Origin`` is checked because the browser may add cached credentials to requests of other sites.
 
-Every failure becomes a response here, in the form of the face that the path belongs to. Flask answers some requests to
-our paths before one of our views runs: one with another HTTP method, or one that a ``before_request`` function of the
-app rejects. These responses would be HTML; `answer_rejected_requests` and `HostApp` give them the same form.
+Every failure becomes a JSON error in the format of the path's face. Flask answers some requests before one of our views
+runs: one with another HTTP method, or one that a ``before_request`` function of the app rejects. These responses would
+be HTML; `answer_rejected_requests` and `HostApp` replace them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Route:
     """A path below the blueprint.
 
     :param views: By HTTP method; that of GET serves HEAD too.
-    :param error_response: Builds the response to an error, in the form of this face.
+    :param error_response: Builds the response to an error, in the format of this face.
     :param open: Serve everyone, and do not check credentials.
     :param page: The name of a page below this path, to which browsers are redirected if the blueprint has it.
     """
@@ -131,7 +131,7 @@ class Route:
                 return self._show_page(request)
             if view is None:
                 return self._options(request.method)
-            # Without a rule `HostApp` calls us, for a 404 at most. The app cannot limit guesses there.
+            # Without a url_rule `HostApp` calls this, for a 404 at most. The app cannot limit password guesses there.
             is_open = self.open or request.url_rule is None
             return view(request, registry, Caller() if is_open else registry.auth.admit(request), **variables)
         except RpcError as error:
@@ -153,15 +153,15 @@ class Route:
 
 
 def _is_browser(request: Request) -> bool:
-    """Return whether someone opens a page. MCP clients accept ``text/event-stream`` by GET, and programs anything."""
+    """Return whether a browser opens a page. Other clients accept ``text/event-stream`` or ``*/*``."""
     return request.method in ("GET", "HEAD") and "text/html" in request.headers.get("Accept", "")
 
 
 def check_host(request: Request) -> None:
     """Reject requests whose ``Host`` is not a name of this server.
 
-    A page can be rebound to any address that its browser reaches and its author does not, so without settings the peers
-    of this machine and of private networks are checked. A page has a DNS name; addresses and localhost are not rebound.
+    DNS rebinding is an attack on servers that only the browser can reach. So without settings, requests from this
+    machine and from private networks are checked. Only DNS names can be rebound, not addresses or localhost.
 
     :raises Forbidden: naming the setting that would allow it.
     """
@@ -194,7 +194,7 @@ def check_origin(request: Request, origin: str) -> None:
     :raises Forbidden: naming the setting that would allow it.
     """
     if not same_origin(origin, f"{request.scheme}://{request.host}") and not _is_allowed_origin(origin):
-        raise Forbidden(f"Origin not allowed: add it to {PREFIX}ALLOWED_ORIGINS to let its pages in")
+        raise Forbidden(f"Origin not allowed: add it to {PREFIX}ALLOWED_ORIGINS to allow its pages")
 
 
 def allow_origin(request: Request, origin: str, response: Response) -> None:
@@ -221,7 +221,7 @@ def _is_allowed_origin(origin: str) -> bool:
 
 
 def answer_rejected_requests(blueprint: Blueprint, routes: Mapping[str, Route]) -> None:
-    """Answer what the app's own ``before_request`` functions raise, such as ``abort(403)``, in the form of each route.
+    """Turn exceptions of ``before_request`` functions, such as ``abort(403)``, into the route's JSON error.
 
     :param routes: By endpoint, without the name of the blueprint.
     """
@@ -242,7 +242,7 @@ def answer_rejected_requests(blueprint: Blueprint, routes: Mapping[str, Route]) 
 
 
 class HostApp:
-    """Our blueprints in an app. It adds one function that runs before each request of the app."""
+    """Our routes in an app: answers 405 for them, and exempts them from CSRF protection."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -253,10 +253,10 @@ class HostApp:
     def add(self, endpoints: set[str], *, csrf_exempt: bool) -> None:
         """Add a blueprint.
 
-        :param endpoints: Those of our routes.
+        :param endpoints: The endpoints of its routes.
         :param csrf_exempt: Exempt them from Flask-WTF's ``CSRFProtect``. They accept only JSON bodies and check
-            ``Origin``, so that no form of another site reaches them. A route that the app itself has added to the
-            blueprint does not, and stays protected.
+            ``Origin``, so forms of other sites cannot reach them. Routes that the app itself adds to the blueprint stay
+            protected.
         """
         self._endpoints |= endpoints
         if csrf_exempt:

@@ -1,4 +1,4 @@
-"""How clients find the server: ``/.well-known/mcp.json`` for the whole app, and a server card per blueprint."""
+"""Describe the server to clients: ``/.well-known/mcp.json`` for the whole app, and a server card per blueprint."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _describe_blueprint(name: str, registry: Registry) -> dict[str, Any] | None:
         "authentication": {
             "required": registry.auth.required,
             "schemes": registry.auth.schemes,
-            **{member: value for way in registry.auth.ways for member, value in way.describe(name).items()},
+            **{member: value for each in registry.auth.sign_ins for member, value in each.describe(name).items()},
         },
     }
 

@@ -4,8 +4,8 @@ Since 2026-07-28 a request that needs input ends with an ``input_required`` resu
 client retries it with ``inputResponses``. Before, the server sends a request of its own while the client's request is
 open. Either way the method runs again from its beginning.
 
-A state is good for one run: the mailbox has an entry for it until it is used. A used state cannot be told from one
-whose entry was lost, so losing entries can close questions, and cannot open any.
+A state is valid once: the mailbox has an entry for it until it is used. If the entry is lost, the state counts as used,
+so a lost entry can never make a method run twice.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAX_ROUNDS = 20
 """Maximum rounds of questions in one call."""
 
 MAX_ANSWERS = 1 << 20
-"""Maximum size of all answers to one call in bytes, because every state has those of the rounds before."""
+"""Maximum bytes of all answers to one call; each state contains those of the rounds before."""
 
 _SALT = "flask-jsonrpc-mcp.request-state"
 _RETRY_MEMBERS = ("inputResponses", "requestState", "_meta")
@@ -54,8 +54,8 @@ def input_required(needed: InputNeeded, message: RpcRequest, context: RequestCon
     _check_rounds(context.answers)
     entry = _entry_key(context.caller)
     current_mailbox().put(entry, True, answer_timeout())
-    answers = context.answers.after(needed, {})
-    state = [_binding(message, context), entry, dict(answers.given), answers.rounds, answers.has_run]
+    answers = context.answers.add(needed, {})
+    state = [_binding(message, context), entry, dict(answers.by_key), answers.rounds, answers.has_run]
     return {
         "resultType": "input_required",
         "inputRequests": {key: question_request(each, context.version) for key, each in needed.questions.items()},
@@ -79,7 +79,7 @@ def with_answers(message: RpcRequest, context: RequestContext) -> RequestContext
     if not isinstance(responses, dict):
         raise MalformedParams("params.inputResponses must be an object")
     if token is None:
-        # Without a state it is unknown whether these were ever asked for; see Answers.given.
+        # Without a state it is unknown whether the server asked for these; see Answers.by_key.
         return context._replace(answers=_checked_size(Answers({key: (None, each) for key, each in responses.items()})))
     try:
         binding, entry, earlier, rounds, has_run = load_signed(context.app, _SALT, token, answer_timeout())
@@ -87,7 +87,7 @@ def with_answers(message: RpcRequest, context: RequestContext) -> RequestContext
         raise MalformedParams("params.requestState was altered or has expired; send the request anew") from error
     if binding != _binding(message, context):
         raise MalformedParams("params.requestState belongs to another request")
-    # What is asked for has null as its answer so far.
+    # In the state, an open question has the answer null.
     given = {key: (digest, responses.get(key) if each is None else each) for key, (digest, each) in earlier.items()}
     answers = _checked_size(Answers(given, rounds, has_run))
     try:
@@ -100,7 +100,7 @@ def with_answers(message: RpcRequest, context: RequestContext) -> RequestContext
 
 
 def run_asking(run: Callable[[Answers], T], ask: Ask, needed: InputNeeded | None = None) -> T:
-    """Run something again with the client's answers until it has no more questions.
+    """Call ``run`` again with the client's answers until it has no more questions.
 
     For clients from before 2026-07-28, which are asked while their request is open, and for the command line.
 
@@ -109,7 +109,7 @@ def run_asking(run: Callable[[Answers], T], ask: Ask, needed: InputNeeded | None
     answers = NO_ANSWERS
     while True:
         if needed is not None:
-            answers = answers.after(needed, ask(needed.questions))
+            answers = answers.add(needed, ask(needed.questions))
         try:
             return run(answers)
         except InputNeeded as more:
@@ -123,13 +123,13 @@ def _check_rounds(answers: Answers) -> None:
 
 
 def _checked_size(answers: Answers) -> Answers:
-    if len(write(answers.given)) > MAX_ANSWERS:
-        raise MalformedParams(f"the answers of one call may have {MAX_ANSWERS} bytes together; these have more")
+    if len(write(answers.by_key)) > MAX_ANSWERS:
+        raise MalformedParams(f"the answers of one call have more than {MAX_ANSWERS} bytes")
     return answers
 
 
 def _entry_key(caller: Caller) -> str:
-    """Return the key of a new state's entry in the mailbox. Each caller has a kind, and so a limit, of their own."""
+    """Return the mailbox key of a new state. Its kind, and so its limit, is that of the caller."""
     owner = caller.principal or f"address:{caller.address}"
     return f"state-{hashlib.sha256(owner.encode()).hexdigest()[:16]} {secrets.token_hex(16)}"
 

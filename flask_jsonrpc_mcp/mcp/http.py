@@ -56,7 +56,7 @@ def _mount(request: Request) -> str:
 
 
 def mcp_error(error: RpcError) -> Response:
-    """Respond to a failure before there was a request to answer, with an error without an id."""
+    """Respond with an error without an id, because no JSON-RPC request was read."""
     return _plain(error.status, RpcResponse(None, error=error))
 
 
@@ -89,7 +89,7 @@ def _serve_legacy(payload: Any, context: RequestContext, backlog: Backlog | None
     request_id = payload.get("id") if isinstance(payload, dict) else None
     context = context._replace(
         version=session.version,
-        # Without an event stream there is no way to ask.
+        # Without an event stream the client cannot be asked.
         capabilities=frozenset() if backlog is None else session.capabilities,
         log_level=SessionLogLevel(replies),
         cancellation=Cancellation(lambda: replies.is_cancelled(request_id)),
@@ -148,7 +148,7 @@ def _read_session(context: RequestContext) -> tuple[sessions.Session, str]:
 
 def _serve_batch(payload: list[Any], context: RequestContext, replies: ClientReplies) -> Response:
     if context.version != protocol.WITH_BATCHES:
-        raise InvalidRequest("this version has no batches")
+        raise InvalidRequest("This protocol version has no batches")
 
     def answer(item: Any, handle: Handler) -> RpcResponse | None:
         if not is_response(item):
@@ -217,9 +217,9 @@ def _listen(subscription: Subscription, id: Any, stream: EventStream) -> dict[st
 
 
 def _identify_again(context: RequestContext) -> Caller:
-    """Identify the caller of the current request as if it came now.
+    """Authenticate the current request again.
 
-    In an app context of its own: the ``g`` of the current one may have a user, or a database session with one.
+    In a new app context, because the current ``g`` may have a user, or a database session with one.
 
     :raises Unauthorized: if the app does not admit the caller any more.
     """
@@ -254,7 +254,7 @@ def _suggest_streaming(name: str, context: RequestContext) -> None:
     if name not in context.registry.warned:
         context.registry.warned.add(name)
         context.app.logger.warning(
-            "%r reports progress or logs to its client, which gets them with the result;"
+            "the progress and log messages of %r reach its client with the result;"
             " register it with streams=True to send them while it runs",
             name,
         )
@@ -285,7 +285,7 @@ def _modern_plain(reply: RpcResponse | None) -> Response:
 def _listening_plain(reply: RpcResponse | None) -> Response:
     response = _modern_plain(reply)
     if response.status_code == 503:
-        response.status_code = 200  # some clients take 503 for an unavailable server, and send nothing more
+        response.status_code = 200  # after a 503 some clients send no more requests
     return response
 
 

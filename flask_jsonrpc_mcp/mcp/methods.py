@@ -137,7 +137,7 @@ def complete(context: RequestContext, params: Params) -> dict[str, Any]:
     completer = context.registry.completers.get(completer_name(completed.name, name))
     others = _other_arguments(params)
     if not context.caller.has_scopes(completed.scopes if completer is None else completer.scopes):
-        suggestions = []  # an error would open a sign-in page while somebody types
+        suggestions = []  # an error would open a sign-in page while the user types
     elif completer is not None and context.caller.has(completer.access):
         suggestions = invoke(context.call(COMPLETION, completer.name, (typed, others)), context.registry).value
     else:
@@ -179,7 +179,7 @@ def _list(
 
     :param member: The name of the list in the result.
     :param describe: Describes one item to a client of a version.
-    :param style: What else the descriptions depend on.
+    :param style: Part of the cache key, if descriptions depend on it.
     """
     context.registry.auth.require_discovery(context.caller)
     cursor = params.get("cursor")

@@ -1,4 +1,4 @@
-"""MCP's constants, the `RequestContext`, and what a request of 2026-07-28 has in ``_meta`` and in headers.
+"""MCP's constants, the `RequestContext`, and the checks of ``_meta`` and headers of 2026-07-28.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic
 """
@@ -63,7 +63,7 @@ SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 PROGRESS_TOKEN = "progressToken"  # noqa: S105 (a name, not a secret)
 
 TARGETS = {"tools/call": (METHOD, "name"), "prompts/get": (PROMPT, "name"), "resources/read": (RESOURCE, "uri")}
-"""The methods that run a tool, prompt or resource: the kind of call, and the param with the name. These may ask."""
+"""The methods that run a tool, prompt or resource: the kind of call, and the param with the name. They may ask."""
 
 Send = Callable[[dict[str, Any]], None]
 """Sends a message to the client before the response to its request."""
@@ -75,7 +75,7 @@ _BASE64_START, _BASE64_END = "=?base64?", "?="
 
 @dataclass
 class LogLevel:
-    """The least log level that a client wants, or ``None`` for no messages. Lasts for a request or a connection."""
+    """The lowest log level to send to a client; ``None`` to send none. Lasts for a request or a connection."""
 
     level: str | None = None
 
@@ -88,7 +88,7 @@ class LogLevel:
 
 @dataclass
 class Progress:
-    """How much a request has reported to be done; kept while its method runs again after a question."""
+    """The last progress sent for a request. It is kept when the method runs again after a question."""
 
     done: float | None = None
 
@@ -99,9 +99,9 @@ class RequestContext(NamedTuple):
     :param mount: The blueprint and its URL; what is signed at one is not valid at another.
     :param headers: The HTTP headers; ``None`` on stdio.
     :param named_version: The ``MCP-Protocol-Version`` header.
-    :param capabilities: What the client can be asked.
+    :param capabilities: The client capabilities that methods can use.
     :param meta: The ``_meta`` of the request.
-    :param send: Sends notifications to the client; ``None`` if there is no way to.
+    :param send: Sends notifications to the client; ``None`` if that is not possible.
     :param answers: The client's answers to questions of earlier runs.
     """
 
@@ -179,8 +179,8 @@ class Notifier:
         self._send(notification("notifications/progress", params))
 
     def log(self, level: str, data: Any, logger: str | None) -> None:
-        least = self._context.log_level.get()
-        if least is None or LOG_LEVELS.index(level) < LOG_LEVELS.index(least):
+        lowest = self._context.log_level.get()
+        if lowest is None or LOG_LEVELS.index(level) < LOG_LEVELS.index(lowest):
             return
         params = {"level": level, "data": data}
         if logger is not None:

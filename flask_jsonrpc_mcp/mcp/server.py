@@ -87,7 +87,7 @@ def handle(message: RpcRequest, context: RequestContext) -> Any:
 
 
 def initialize(message: RpcRequest, context: RequestContext) -> tuple[Session, dict[str, Any]]:
-    """Answer ``initialize``: what was negotiated with a client from before 2026-07-28, and the result."""
+    """Answer ``initialize`` of a client from before 2026-07-28; return the session and the result."""
     session = negotiate(message)
     result: dict[str, Any] = {
         "protocolVersion": session.version,
@@ -111,14 +111,14 @@ def capabilities_of(registry: Registry, version: str, *, announces_changes: bool
     completes = "prompts" in capabilities or len(registry.resources.templates)
     if completes and versions.has_annotations(version):
         capabilities["completions"] = {}
-    for way in registry.auth.ways:
-        if way.extensions:
-            capabilities["extensions"] = way.extensions
+    for sign_in in registry.auth.sign_ins:
+        if sign_in.extensions:
+            capabilities["extensions"] = sign_in.extensions
     return capabilities
 
 
 def is_streamed(payload: Any, context: RequestContext) -> bool:
-    """Whether a request calls a method that runs while its response is sent, for a client that wants its reports."""
+    """Whether to run a method while its response is sent: it streams, and the client wants progress or log messages."""
     params = payload.get("params") if isinstance(payload, dict) else None
     meta = params.get("_meta", {}) if isinstance(params, dict) else None
     if not isinstance(params, dict) or not isinstance(meta, dict):

@@ -29,17 +29,17 @@ from ..errors import InvalidRequest, MalformedParams, RpcError, SessionNotFound
 from ..mailbox import NoMailbox, answer_timeout, current_mailbox
 from ..strict_json import write
 from .protocol import LEGACY, LogLevel, RequestContext, Send, features_of, require_id
-from .streams import place_to_wait
+from .streams import waiting_slot
 from .versions import question_request
 
 LEEWAY = 60
-"""By how many seconds the clocks of two machines may differ."""
+"""Seconds by which the clocks of two machines may differ."""
 
 CANCEL_MAX_AGE = 60
-"""For how many seconds a cancellation is kept; a running call polls every second."""
+"""Seconds for which a cancellation is kept; a running call polls every second."""
 
 LEVEL_MAX_AGE = 60 * 60
-"""For how many seconds the log level of a session is kept. It is renewed when it is used."""
+"""Seconds for which the log level of a session is kept. It is renewed when it is used."""
 
 MAX_RESPONSE = 1 << 20
 """Maximum size of a response in bytes, because the mailbox keeps it."""
@@ -81,8 +81,8 @@ def can_sign(app: Flask) -> bool:
     if _WARNED not in app.extensions:
         app.extensions[_WARNED] = True
         app.logger.warning(
-            "SECRET_KEY is not set, so MCP clients from before 2026-07-28 are served without sessions and tools cannot"
-            " know what these clients can do; set it, the same for all workers"
+            "SECRET_KEY is not set, so MCP clients from before 2026-07-28 get no session, and methods cannot ask them"
+            " anything; set it, the same for all workers"
         )
     return False
 
@@ -102,7 +102,7 @@ def read_id(token: str, context: RequestContext) -> Session:
     try:
         session, owner, issued = _load(token, signer(context.app, _SALT))
         check_age(issued, context.setting("SESSION_MAX_AGE"))
-    except (BadData, TypeError, ValueError) as error:  # the last two: of a release with other contents
+    except (BadData, TypeError, ValueError) as error:  # the last two for the format of another release
         raise SessionNotFound() from error
     if owner != (context.caller.principal, context.mount):
         raise SessionNotFound()
@@ -139,7 +139,7 @@ def _serializer(salt: str, keys: tuple[str | bytes | None, ...]) -> URLSafeTimed
     return URLSafeTimedSerializer(list(keys), salt=salt)  # type: ignore[arg-type]
 
 
-# A client sends the same id with every request, and verifying it would be a tenth of our part of a call.
+# Cached, because a client sends the same id with every request.
 @functools.lru_cache(maxsize=1024)
 def _load(token: str, serializer: URLSafeTimedSerializer) -> tuple[Session, tuple[str, str], int]:
     (version, capabilities, principal, blueprint, _), issued = serializer.loads(token, return_timestamp=True)
@@ -148,7 +148,7 @@ def _load(token: str, serializer: URLSafeTimedSerializer) -> tuple[Session, tupl
 
 @dataclass
 class ClientReplies:
-    """What a client has sent by other requests of its session.
+    """Responses, cancellations and the log level, which a client sends in other requests of its session.
 
     :param session_id: Empty if the app cannot sign session ids; then the client cannot be asked.
     """
@@ -160,12 +160,12 @@ class ClientReplies:
 
     @property
     def can_ask(self) -> bool:
-        return bool(self.session_id) and current_mailbox().is_possible
+        return bool(self.session_id) and current_mailbox().has_backend
 
     def ask(self, questions: Mapping[str, Question], send: Send, give_up: Callable[[], bool]) -> dict[str, Any]:
         """Send questions to the client, and wait for its responses.
 
-        :param give_up: Called again and again; waiting ends if it returns true.
+        :param give_up: Called after each poll; waiting ends if it returns true.
         :returns: The responses by key, or for each question the `RpcError` that asking raised.
         """
         try:
@@ -198,9 +198,9 @@ class ClientReplies:
         return self.poll(lambda: current_mailbox().pop(self._cancelled_key(request_id))) is not None
 
     def poll(self, read: Callable[[], Any]) -> Any:
-        """Read something from the mailbox for a running method; ``None`` if it fails.
+        """Read from the mailbox for a running method; ``None`` if that fails.
 
-        The method must not fail with it, and waits once at most: after a failure nothing more is read for its request.
+        The method must not fail, nor wait for a second timeout: after a failure nothing more is read for its request.
         """
         if not self.can_ask or self._has_failed:
             return None
@@ -214,7 +214,7 @@ class ClientReplies:
         self, questions: Mapping[str, Question], send: Send, give_up: Callable[[], bool]
     ) -> dict[str, dict[str, Any]]:
         ids = {key: signer(self.app, _QUESTION_SALT).dumps([self._owner, secrets.token_hex(8)]) for key in questions}
-        with place_to_wait(), _open_questions(ids.values()):
+        with waiting_slot(), _open_questions(ids.values()):
             for key, question in questions.items():
                 send({"jsonrpc": VERSION, "id": ids[key], **question_request(question, self.version)})
             keys = [_answer_key(question_id) for question_id in ids.values()]
@@ -263,7 +263,7 @@ class SessionLogLevel(LogLevel):
 
 @contextmanager
 def _open_questions(question_ids: Collection[str]) -> Iterator[None]:
-    """Accept responses to questions. Called before they are sent, because a response may arrive at once."""
+    """Accept responses to questions. Entered before they are sent, because a response may arrive at once."""
     mailbox = current_mailbox()
     for question_id in question_ids:
         mailbox.put(_open_key(question_id), True, answer_timeout() + 1)

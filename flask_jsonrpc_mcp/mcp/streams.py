@@ -5,12 +5,12 @@ there has the thread, the ``g`` and the user of its request. ``after_request`` f
 change the session or the response. Teardown functions run after it, when its events have been written.
 
 A server without ``write``, such as granian, gets all events at the end. On uWSGI, where only the thread of the request
-may write, a silent method sends no comments, and sees that its client has left at its next report.
+may write, a silent method sends no comments, and notices at its next report that its client has left.
 
-Threads that wait for a client, for its answer, for changes to send it or for it to read, are limited together by
-``JSONRPC_MCP_MAX_WAITING``, so that the other threads of the server stay free. ``write`` blocks while the client does
-not read. A second thread notices that: the stream takes one of these places, and is disconnected if none is free. This
-needs the socket, which gunicorn and werkzeug pass on.
+``JSONRPC_MCP_MAX_WAITING`` limits the threads that wait for a client: for its answer, for changes to send, or for it to
+read. So the other threads of the server stay free. ``write`` blocks while the client does not read. A second thread
+detects that: the stream takes one of these slots, and is disconnected if none is free. This needs the socket, which
+gunicorn and werkzeug pass on.
 """
 
 from __future__ import annotations
@@ -22,39 +22,32 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from flask import Response
+from flask import Response, current_app
 from werkzeug.wsgi import ClosingIterator
 
 from ..call import Cancellation
 from ..envelope import RpcResponse
-from ..errors import RpcError
+from ..errors import Overloaded, RpcError
 from ..strict_json import write
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
-
-from contextlib import contextmanager
-
-from flask import current_app
-
-from ..errors import Overloaded
-
 EVENTS = "text/event-stream"
 
 KEEP_ALIVE = 1.0
-"""After how many silent seconds a comment is sent. It keeps proxies from closing the connection, and shows whether the
-client is still there."""
+"""Seconds of silence after which a comment is sent. It keeps proxies from closing the connection, and fails if the
+client has left."""
 
 CHECK_EVERY = 1.0
-"""After how many seconds it is checked again whether a stream has waited for its client more than half of the time."""
+"""Seconds between two checks whether a stream has waited for its client more than half of the time."""
 
 SEND_TIMEOUT = 60.0
-"""After how many seconds a client that reads nothing is disconnected."""
+"""Seconds after which a client that reads nothing is disconnected."""
 
 MAX_BACKLOG = 1 << 20
 """Maximum bytes of messages that wait for the end of a method; the oldest are dropped."""
@@ -63,42 +56,41 @@ EXTENSION = "jsonrpc_mcp_waiting"
 
 _COMMENT = b":\n\n"
 
+_slots_lock = threading.Lock()
 
-_places_lock = threading.Lock()
 
-
-class Place:
-    """A place among the threads of the current app that wait for a client."""
+class Slot:
+    """One of the `JSONRPC_MCP_MAX_WAITING` slots of the current app for threads that wait for a client."""
 
     def __init__(self) -> None:
         self._limit: int = current_app.config["JSONRPC_MCP_MAX_WAITING"]
-        self._taken: set[Place] = current_app.extensions.setdefault(EXTENSION, set())
+        self._taken: set[Slot] = current_app.extensions.setdefault(EXTENSION, set())
 
-    def take(self) -> bool:
-        """Take the place, and return whether that was possible. A place that is taken stays so."""
-        with _places_lock:
+    def acquire(self) -> bool:
+        """Acquire the slot, unless it is acquired already; return false if none is free."""
+        with _slots_lock:
             if self not in self._taken and len(self._taken) < self._limit:
                 self._taken.add(self)
             return self in self._taken
 
-    def leave(self) -> None:
-        with _places_lock:
+    def release(self) -> None:
+        with _slots_lock:
             self._taken.discard(self)
 
 
 @contextmanager
-def place_to_wait() -> Iterator[None]:
-    """Take a place while the current thread waits for a client.
+def waiting_slot() -> Iterator[None]:
+    """Hold a slot while the current thread waits for a client.
 
-    :raises Overloaded: if all are taken.
+    :raises Overloaded: if none is free.
     """
-    place = Place()
-    if not place.take():
+    slot = Slot()
+    if not slot.acquire():
         raise Overloaded()
     try:
         yield
     finally:
-        place.leave()
+        slot.release()
 
 
 @dataclass
@@ -109,7 +101,7 @@ class Backlog:
     size: int = 0
 
     def add(self, message: dict[str, Any]) -> None:
-        # Serialised here, so that a value without a JSON form raises in the method that reports it.
+        # Serialised here, so that a value that is not JSON raises in the method that reports it.
         self.add_event(event(message))
 
     def add_event(self, data: bytes) -> None:
@@ -191,9 +183,9 @@ class EventStream:
             self.send_event(_COMMENT)
 
     def watch_in_thread(self) -> None:
-        """Keep the stream alive from a second thread while the method is silent, and notice a client that is slow."""
+        """Keep the stream alive from a second thread while the method is silent, and detect a slow client."""
         # A timer, because most streams end before the first comment is due.
-        self._timer = threading.Timer(KEEP_ALIVE, self._watch, [Place(), time.monotonic()])
+        self._timer = threading.Timer(KEEP_ALIVE, self._watch, [Slot(), time.monotonic()])
         self._timer.daemon = True
         self._timer.start()
 
@@ -230,7 +222,7 @@ class EventStream:
         self._last_sent = time.monotonic()
         self._writes = waited + self._last_sent - began, None
 
-    def _watch(self, place: Place, checked: float) -> None:
+    def _watch(self, slot: Slot, checked: float) -> None:
         """Run in a thread of its own until the stream ends."""
         waited_before = 0.0
         while not self._ended.is_set():
@@ -240,12 +232,12 @@ class EventStream:
                 waited, began = self._writes
                 waited += 0 if began is None else now - began
                 if waited - waited_before < (now - checked) / 2:
-                    place.leave()
-                elif not place.take() or (began is not None and now - began > SEND_TIMEOUT):
+                    slot.release()
+                elif not slot.acquire() or (began is not None and now - began > SEND_TIMEOUT):
                     self._disconnect()
                 checked, waited_before = now, waited
             self._ended.wait(KEEP_ALIVE)
-        place.leave()
+        slot.release()
 
     def _send_comment(self) -> None:
         """Call `keep_alive`, unless it would block."""
@@ -264,14 +256,14 @@ class EventStream:
 
 
 Run = Callable[[EventStream], RpcResponse | None]
-"""Answers a request, and sends messages before the answer. ``None`` if there is no answer."""
+"""Answers a request, and may send messages before. Returns ``None`` if there is no response."""
 
 
 class StreamResponse(Response):
     """Runs a request while it is sent.
 
     :param run: Answers the request.
-    :param plain: Builds the response if ``run`` has sent nothing. Its status and headers are still free then.
+    :param plain: Builds the response if ``run`` has sent nothing. Its status and headers are then used.
     """
 
     def __init__(self, run: Run, plain: Callable[[RpcResponse | None], Response], cancellation: Cancellation) -> None:

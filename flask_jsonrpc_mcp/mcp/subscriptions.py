@@ -15,16 +15,16 @@ from ..invoke import invoke
 from ..mailbox import LISTS, NoMailbox, Watch, announces_changes
 from .methods import visible_resource
 from .protocol import LISTEN, SUBSCRIPTION_ID, RequestContext, Send
-from .streams import place_to_wait
+from .streams import waiting_slot
 
 MAX_RESOURCES = 100
 """Maximum resources of one subscription; each costs a query at every poll."""
 
 POLL_EVERY = 0.2
-"""After how many seconds a transport polls for changes again."""
+"""Seconds between two polls for changes."""
 
 IDENTIFY_EVERY = 60
-"""After how many seconds the caller is identified again, whose account or permissions may be gone."""
+"""Seconds after which the caller is identified again, whose account or permissions may be gone."""
 
 _FILTERS = {f"{topic}ListChanged": topic for topic in LISTS}
 _RESOURCES = "resourceSubscriptions"
@@ -65,7 +65,7 @@ class Subscription:
 
     def _listen(self, notify: Callable[..., None], wait: Callable[[], None], identify: Callable[[], Caller]) -> Result:
         context, ended = self.context, Result(None)
-        with place_to_wait():
+        with waiting_slot():
             watch, identified = Watch(context.registry.name, [*self.lists, *self.uris]), time.monotonic()
             notify("subscriptions/acknowledged", notifications=self.accepted)
             while not context.cancellation.requested and not _is_server_ending(context):

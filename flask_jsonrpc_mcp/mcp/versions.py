@@ -1,7 +1,7 @@
 """What differs between protocol versions: descriptions of tools, prompts and resources, results, content blocks.
 
-Each rule here is a form that some client would reject or misread: an output schema or structured content that is not an
-object, a free-form annotation, a reference to ``$defs``.
+Each rule here is about something that some client rejects or misreads: an output schema or structured content that is
+not an object, a free-form annotation, a reference to ``$defs``.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def tool_failure(error: RpcError) -> dict[str, Any]:
 
 
 def content_block(block: dict[str, Any], version: str) -> dict[str, Any]:
-    """Replace a content block that a version does not have by a text."""
+    """Replace a content block that a version does not have with a text."""
     if block["type"] == "resource_link" and not has_structured_content(version):
         return {"type": "text", "text": f"{block['name']}: {block['uri']}"}
     if block["type"] == "audio" and not has_annotations(version):

@@ -1,4 +1,4 @@
-"""Requests to an authorization server, and what it says about itself (RFC 8414, OpenID Connect Discovery)."""
+"""Send requests to an authorization server, and discover its metadata (RFC 8414, OpenID Connect Discovery)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..strict_json import read
 from ..version import __version__
 
 TIMEOUT = 5.0
-"""The seconds that one request may take."""
+"""Seconds that one request may take."""
 
 MAX_BYTES = 256 * 1024
 """Maximum size of a response."""
@@ -89,7 +89,7 @@ def _client() -> httpx.Client:
 
 
 def discover(issuer: str) -> Mapping[str, Any]:
-    """Return the metadata of an authorization server, from the first place that has it.
+    """Return the metadata of an authorization server, from the first URL that has it.
 
     :raises ServerFailure: if there is none, or it names another issuer.
     """
@@ -99,7 +99,7 @@ def discover(issuer: str) -> Mapping[str, Any]:
             metadata = fetch(url).members
         except ServerFailure as failure:
             if failure.status is None:
-                raise  # the other places are on the same server
+                raise  # the other URLs are on the same server
             reasons.append(str(failure))
             continue
         if metadata.get("issuer") == issuer:
@@ -109,7 +109,7 @@ def discover(issuer: str) -> Mapping[str, Any]:
 
 
 def metadata_urls(issuer: str) -> Iterator[str]:
-    """Yield where the metadata may be: RFC 8414, OpenID Connect in the same form, OpenID Connect's own."""
+    """Yield the URLs that may have the metadata: of RFC 8414, and two of OpenID Connect."""
     url = urlsplit(issuer)
     origin, path = f"{url.scheme}://{url.netloc}", url.path.rstrip("/")
     yield f"{origin}/.well-known/oauth-authorization-server{path}"

@@ -19,7 +19,7 @@ from ..config import PREFIX, server_info
 from ..errors import InsufficientScope, RpcError, Unauthorized
 from ..registry import EXTENSION, Registry
 from .diagnosis import check_issuers, check_public_url
-from .metadata import add_routes, place_of
+from .metadata import add_routes, public_urls_of
 from .tokens import AccessToken, InvalidToken, Verifier, scopes_in
 
 if TYPE_CHECKING:
@@ -30,10 +30,10 @@ VERIFIERS = "jsonrpc_mcp_oauth"
 
 CLIENT_CREDENTIALS = "io.modelcontextprotocol/oauth-client-credentials"
 
-# Without the token, so that nobody can keep it.
+# Without the token, so that no code can store it.
 _CREDENTIALS = Authorization("bearer", {})
 _ENVIRON_KEY = "flask_jsonrpc_mcp.access_token"
-# Also with a tab behind the scheme, so that the client is told what is wrong.
+# Also with a tab after the scheme: the response then names the mistake.
 _BEARER = re.compile(r"\s*bearer(?!\S)", re.IGNORECASE)
 
 
@@ -73,7 +73,7 @@ class OAuthSignIn(HTTPAuthSignIn):
 
     def describe(self, blueprint: str) -> dict[str, Any]:
         try:
-            url = place_of(blueprint, {}).metadata
+            url = public_urls_of(blueprint, {}).metadata
         except BuildError:
             return {}
         return {"oauth": {"resourceMetadata": url, "issuers": list(self.verifier.issuers)}}
@@ -97,8 +97,8 @@ class OAuthSignIn(HTTPAuthSignIn):
         return self.challenge_to(Unauthorized())
 
     def challenge_to(self, error: RpcError) -> str:
-        """Return the challenge, with ``scope`` before the texts, because some clients search it with a pattern."""
-        metadata = ("resource_metadata", place_of(_blueprint()).metadata)
+        """Return the challenge, with ``scope`` before the texts, because some clients find it with a pattern."""
+        metadata = ("resource_metadata", public_urls_of(_blueprint()).metadata)
         if isinstance(error, InsufficientScope):
             scope = ("scope", " ".join(self._shown(self._scopes_to_ask_for(error.scopes))))
             text = ("error_description", "The access token needs more scopes")
@@ -113,7 +113,7 @@ class OAuthSignIn(HTTPAuthSignIn):
         return [self.auth.scope_prefix + scope for scope in sorted(scopes)]
 
     def _scopes_to_ask_for(self, missing: frozenset[str]) -> frozenset[str]:
-        """Return all scopes that the next token needs, because some clients ask for these only, and lose the others."""
+        """Return all scopes that the next token needs: some clients request only these, and lose others."""
         token = current_token()
         named = frozenset() if token is None else scopes_in(token.claims)
         has_by_implication = frozenset() if token is None else token.scopes - named
@@ -121,10 +121,10 @@ class OAuthSignIn(HTTPAuthSignIn):
         known = registry.scopes.union(self.auth.scopes, self.auth.implies, *self.auth.implies.values())
         return (self.auth.scopes | missing) - has_by_implication | (named & known)
 
-    def claims(self, request: Request) -> bool:
+    def has_credentials(self, request: Request) -> bool:
         return _BEARER.match(request.headers.get("Authorization", "")) is not None
 
-    def find(self, request: Request) -> tuple[Any, Authorization]:
+    def authenticate(self, request: Request) -> tuple[Any, Authorization]:
         token = self._verify(request)
         request.environ[_ENVIRON_KEY] = token
         if not self.auth.scopes <= token.scopes:
@@ -132,20 +132,20 @@ class OAuthSignIn(HTTPAuthSignIn):
         callback = self.auth.verify_token_callback
         user = token if callback is None else self.auth.ensure_sync(callback)(token)
         if is_refused(user):
-            raise InvalidToken("the app knows no such user")
+            raise InvalidToken("verify_token returned no user")
         return token if user is True else user, _CREDENTIALS
 
     def _verify(self, request: Request) -> AccessToken:
         # The rest of the header as it is: werkzeug would take a part of it, or parameters, for the token.
-        sent = request.headers["Authorization"].strip(" ").partition(" ")[2].strip(" ")
+        token = request.headers["Authorization"].strip(" ").partition(" ")[2].strip(" ")
         try:
-            return self.verifier.verify(sent, place_of(_blueprint()).resource)
+            return self.verifier.verify(token, public_urls_of(_blueprint()).resource)
         except InvalidToken as refused:
             facts = "".join(f" {name}={fact!r}" for name, fact in refused.facts.items())
             current_app.logger.warning("access token refused: %s%s", refused.reason, facts)
             raise
 
-    def limit(self, caller: Any) -> Any:
+    def apply_token(self, caller: Any) -> Any:
         token: AccessToken = request.environ[_ENVIRON_KEY]
         return replace(caller, scopes=token.scopes, principal=_principal(token.issuer, token.subject, token.client_id))
 

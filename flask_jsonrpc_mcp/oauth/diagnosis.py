@@ -20,7 +20,7 @@ def check_issuers(issuers: Iterable[str], *, fetches_keys: bool) -> Iterator[Pro
             if fetches_keys and not import_keys(fetch(endpoint_in(metadata, "jwks_uri")).members):
                 yield "oauth-issuer", f"{issuer} publishes no key that can verify signatures, so every token is refused"
         except (ServerFailure, ValueError) as failure:
-            yield "oauth-issuer", f"{issuer} does not answer as clients need it: {failure}"
+            yield "oauth-issuer", f"{issuer} cannot be used by clients: {failure}"
         else:
             yield from _check_clients(issuer, metadata)
 
@@ -40,7 +40,7 @@ def _check_clients(issuer: str, metadata: Mapping[str, Any]) -> Iterator[Problem
 def check_public_url(public_url: str | None, path: str | None) -> Iterator[Problem]:
     """Check that clients find the metadata of a blueprint where RFC 9728 has it.
 
-    :param path: That of its MCP endpoint; ``None`` if it has variables.
+    :param path: The path of its MCP endpoint; ``None`` if it has variables.
     """
     if public_url is None:
         yield "oauth-public-url", "the public URL of this app is not known, so access tokens work for localhost only"
@@ -58,7 +58,7 @@ def check_public_url(public_url: str | None, path: str | None) -> Iterator[Probl
     try:
         found = fetch(url).members.get("resource")
     except ServerFailure as failure:
-        yield "oauth-metadata", f"clients that look at the place of RFC 9728 do not find this app: {failure}"
+        yield "oauth-metadata", f"clients do not find this app at the URL of RFC 9728: {failure}"
         return
     if found != public_url + path:
         yield "oauth-metadata", f"{url} is about {found!r}, and not about {public_url + path}"

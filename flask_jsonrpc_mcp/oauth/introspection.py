@@ -1,4 +1,4 @@
-"""Ask the authorization server about tokens (RFC 7662), for tokens that only it can read. Knows no Flask."""
+"""Read tokens by introspection: a request to the authorization server for each token (RFC 7662). Does not use Flask."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from urllib.parse import quote_plus
 
 from ..errors import SignInUnavailable
 from .authorization_server import ServerFailure, discover, endpoint_in, fetch
-from .tokens import InvalidToken, Memory, digest
+from .tokens import InvalidToken, TokenCache, digest
 
 REMEMBER_ACTIVE = 30
-"""The seconds for which a response is used, and never past the ``exp`` of the token."""
+"""Seconds for which a response is cached, but not past the ``exp`` of the token."""
 REMEMBER_INACTIVE = 10
 
 logger = logging.getLogger(__name__)
 
 
 class Introspection:
-    """Reads tokens by asking their issuer.
+    """Reads tokens by introspection.
 
-    :param credentials: The client id and secret to ask with.
-    :param endpoint: By default the one of the issuer's metadata.
+    :param credentials: The client id and secret for the request.
+    :param endpoint: By default that of the issuer's metadata.
     """
 
     def __init__(self, issuer: str, credentials: tuple[str, str], endpoint: str | None = None) -> None:
@@ -32,8 +32,8 @@ class Introspection:
         pair = ":".join(map(quote_plus, credentials))
         self._authorization = f"Basic {base64.b64encode(pair.encode()).decode()}"
         self._endpoint = endpoint
-        self._active: Memory[Mapping[str, Any]] = Memory()
-        self._inactive: Memory[bool] = Memory()
+        self._active: TokenCache[Mapping[str, Any]] = TokenCache()
+        self._inactive: TokenCache[bool] = TokenCache()
 
     def read(self, token: str, facts: dict[str, Any]) -> Mapping[str, Any]:
         key = digest(token)
@@ -41,7 +41,7 @@ class Introspection:
             raise InvalidToken("it is not active")
         reply = self._active.get(key)
         if reply is None:
-            reply = self._ask(token)
+            reply = self._introspect(token)
             facts.update({name: reply[name] for name in ("iss", "aud", "client_id") if name in reply})
             try:
                 _check(reply)
@@ -51,12 +51,12 @@ class Introspection:
             self._active.put(key, reply, REMEMBER_ACTIVE)
         return {"iss": self._issuer, **reply}
 
-    def _ask(self, token: str) -> Mapping[str, Any]:
+    def _introspect(self, token: str) -> Mapping[str, Any]:
         form = {"token": token, "token_type_hint": "access_token"}
         try:
             return fetch(self._find_endpoint(), form, self._authorization).members
         except ServerFailure as failure:
-            logger.error("%s cannot be asked about an access token: %s", self._issuer, failure)
+            logger.error("%s cannot introspect an access token: %s", self._issuer, failure)
             raise SignInUnavailable() from failure
 
     def _find_endpoint(self) -> str:

@@ -1,6 +1,6 @@
-"""Read JSON Web Tokens, and verify their signatures. Knows no Flask.
+"""Read JSON Web Tokens, and verify their signatures. Does not use Flask.
 
-Nothing of a token is believed before its signature is verified, except which of our own keys to verify it with.
+Before its signature is verified, a token only decides which of our keys to verify it with.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ class JwtReader:
         return claims
 
     def _keys_for(self, issuer: Any) -> KeySource:
-        """Choose keys by the issuer that a token claims to be from. Whether it is, its signature must prove."""
+        """Choose keys by the issuer that a token names. Its signature must prove that."""
         if isinstance(issuer, str) and issuer in self._keys:
             return self._keys[issuer]
-        if len(self._keys) == 1:  # to tell the client of a good token that it is from another issuer
+        if len(self._keys) == 1:  # then a token with a valid signature gets the error about its issuer
             return next(iter(self._keys.values()))
         raise InvalidToken("its issuer is not known")
 

@@ -1,8 +1,8 @@
-"""The public keys of an issuer: fetched when first needed, refreshed, and kept through an outage. Knows no Flask.
+"""The public keys of an issuer: fetched when first needed, refreshed, and kept through an outage. Does not use Flask.
 
-A key that is known is used without waiting for anybody: only one thread at a time fetches. A key that is not known may
-be new, so the keys are fetched again, but not more often than every `COOLDOWN` seconds, whatever is sent to us. If that
-fails, nothing is known about the token.
+A known key is used without waiting: only one thread at a time fetches. An unknown key may be new, so the keys are
+fetched again, but at most every `COOLDOWN` seconds, whatever clients send. If that fails, nothing is known about the
+token.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, Key, OKPKey, RSAKey
 
 from ..errors import SignInUnavailable
-from .authorization_server import Document, ServerFailure, discover, endpoint_in, fetch
+from .authorization_server import ServerFailure, discover, endpoint_in, fetch
 
 MAX_KEYS = 64
 MIN_RSA_BITS = 2048
 
 MAX_AGE = 600
-"""The seconds after which keys are fetched again, unless the response says otherwise, within `AGES`."""
+"""Seconds after which keys are fetched again, unless the response has a ``max-age`` within `AGES`."""
 AGES = (60, 3600)
 
 MAX_STALE = 24 * 60 * 60
-"""The seconds for which keys are used while they cannot be fetched."""
+"""Seconds for which keys are used while they cannot be fetched."""
 
 COOLDOWN = 30
-"""The seconds between two requests for the keys."""
+"""Seconds between two requests for the keys."""
 
 FIRST_COOLDOWN = 5
 """The same while there are no keys."""
@@ -74,13 +74,6 @@ def import_keys(jwks: Any) -> tuple[Key, ...]:
     return tuple(key for key in imported if key is not None)
 
 
-def _keys_in(document: Document) -> tuple[Key, ...]:
-    try:
-        return import_keys(document.members)
-    except ValueError as error:
-        raise ServerFailure(str(error), 200) from error
-
-
 def _import_key(member: Any) -> Key | None:
     if not isinstance(member, dict) or member.get("use", "sig") != "sig" or "d" in member:
         return None
@@ -92,7 +85,7 @@ def _import_key(member: Any) -> Key | None:
             return None
         key: Key = kind.import_key(member)
         key.check_key_op("verify")
-    except (JoseError, ValueError, TypeError, KeyError):  # the last three from what it passes to cryptography
+    except (JoseError, ValueError, TypeError, KeyError):  # the last three from the library cryptography
         return None
     return key
 
@@ -115,8 +108,8 @@ def _fits(key: Key, alg: str) -> bool:
     return isinstance(key, RSAKey) if curves is None else not isinstance(key, RSAKey) and key.get("crv") in curves
 
 
-class GivenKeys:
-    """Keys that the app has; nothing is fetched."""
+class StaticKeys:
+    """Keys that the app passes as ``keys=``; nothing is fetched."""
 
     def __init__(self, jwks: Any) -> None:
         self._keys = import_keys(jwks)
@@ -135,7 +128,7 @@ class FetchedKeys:
 
     def __init__(self, issuer: str, jwks_uri: str | None = None) -> None:
         self._issuer = issuer
-        self._given_uri = jwks_uri
+        self._configured_uri = jwks_uri
         self._uri = jwks_uri
         self._keys: tuple[Key, ...] | None = None
         self._fetched = self._stale = 0.0
@@ -166,7 +159,7 @@ class FetchedKeys:
         return any(key.kid == kid for key in self._keys or ())
 
     def _refresh(self, cooldown: float, *, wait: bool = True) -> None:
-        """Fetch the keys, unless somebody has tried within the cooldown.
+        """Fetch the keys, unless a thread has tried within the cooldown.
 
         :param wait: If another thread fetches, wait for it.
         """
@@ -175,7 +168,7 @@ class FetchedKeys:
         try:
             if not self._is_cooling(cooldown):  # another thread may have fetched while this one waited
                 self._fetch()
-        except ServerFailure as failure:
+        except (ServerFailure, ValueError) as failure:
             self._warn(failure)
         finally:
             self._fetching.release()
@@ -188,9 +181,9 @@ class FetchedKeys:
             if self._uri is None:
                 self._uri = endpoint_in(discover(self._issuer), "jwks_uri")
             document = fetch(self._uri)
-            keys = _keys_in(document)
-        except ServerFailure:
-            self._uri = self._given_uri  # it may have moved
+            keys = import_keys(document.members)
+        except (ServerFailure, ValueError):
+            self._uri = self._configured_uri  # it may have moved
             raise
         finally:
             self._tried = time.monotonic()
@@ -200,7 +193,7 @@ class FetchedKeys:
         age = MAX_AGE if found is None else min(max(int(found[1]), AGES[0]), AGES[1])
         self._fetched, self._stale, self._keys = self._tried, self._tried + age, keys
 
-    def _warn(self, failure: ServerFailure) -> None:
+    def _warn(self, failure: Exception) -> None:
         now = time.monotonic()
         if self._warned is None or now - self._warned >= WARN_EVERY:
             self._warned = now

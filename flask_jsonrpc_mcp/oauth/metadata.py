@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 ENDPOINT = "jsonrpc_mcp_protected_resource"
-PLACES = "jsonrpc_mcp_places"
-"""``app.extensions["jsonrpc_mcp_places"]`` has the places that do not depend on the request, by blueprint."""
+PUBLIC_URLS = "jsonrpc_mcp_public_urls"
+"""``app.extensions["jsonrpc_mcp_public_urls"]`` has those that do not depend on the request, by blueprint."""
 
 MAX_AGE = 300
 _MCP = ".mcp"
 _VERBS = "GET, HEAD, OPTIONS"
 
 
-class Place(NamedTuple):
-    """Where a blueprint is, as clients see it.
+class PublicUrls(NamedTuple):
+    """The public URLs of a blueprint.
 
     :param resource: The URL of its MCP endpoint, which is the audience of its tokens.
     :param metadata: The URL of the document about it.
@@ -41,38 +41,38 @@ class Place(NamedTuple):
     metadata: str
 
 
-def place_of(blueprint: str, variables: Mapping[str, Any] | None = None) -> Place:
+def public_urls_of(blueprint: str, variables: Mapping[str, Any] | None = None) -> PublicUrls:
     """Return the URLs of a blueprint in the current request.
 
-    :param variables: Those of its ``url_prefix``; by default those of the current request.
+    :param variables: Values for its ``url_prefix``; by default those of the current request.
     :raises ServerFault: if the public URL is not known.
     :raises werkzeug.routing.BuildError: if there is no value for a variable.
     """
-    places: dict[str, Place] = current_app.extensions[PLACES]
-    if blueprint in places:
-        return places[blueprint]
-    given = (request.view_args or {}) if variables is None else variables
+    known: dict[str, PublicUrls] = current_app.extensions[PUBLIC_URLS]
+    if blueprint in known:
+        return known[blueprint]
+    values = (request.view_args or {}) if variables is None else variables
     [rule, *_] = current_app.url_map.iter_rules(blueprint + _MCP)
-    used = {name: value for name, value in given.items() if name in rule.arguments}
+    used = {name: value for name, value in values.items() if name in rule.arguments}
     # Without SCRIPT_NAME, which is a part of the public URL already, and without what url_defaults of the app may add.
     path = url_for(blueprint + _MCP, **used).removeprefix(request.script_root).partition("?")[0]
     public = _public_url()
-    place = Place(public + path, f"{public}{WELL_KNOWN}{path}")
+    urls = PublicUrls(public + path, f"{public}{WELL_KNOWN}{path}")
     if not rule.arguments and current_app.config[PREFIX + "PUBLIC_URL"] is not None:
-        places[blueprint] = place
-    return place
+        known[blueprint] = urls
+    return urls
 
 
 def _public_url() -> str:
     configured: str | None = current_app.config[PREFIX + "PUBLIC_URL"]
     if configured is not None:
         return configured
-    # Anybody can send any Host, and the audience of tokens must not depend on it.
+    # A client can send any Host, and the audience of tokens must not depend on it.
     if not is_loopback(host_name(request.host)):
         fault = ServerFault(new_id())
         current_app.logger.error(
-            "set %sPUBLIC_URL to the https URL of this app, such as 'https://site.example': OAuth needs it, and only"
-            " for localhost it is taken from the request, id=%s",
+            "set %sPUBLIC_URL to the https URL of this app, such as 'https://site.example': OAuth needs it; only for"
+            " localhost the request decides, id=%s",
             PREFIX,
             fault.error_id,
         )
@@ -84,7 +84,7 @@ def add_routes(app: App) -> None:
     """Serve the documents, for all blueprints of an app."""
     if ENDPOINT in app.view_functions:
         return
-    app.extensions[PLACES] = {}
+    app.extensions[PUBLIC_URLS] = {}
     for path in (WELL_KNOWN, f"{WELL_KNOWN}/<path:suffix>"):
         app.add_url_rule(
             path,
@@ -103,23 +103,23 @@ def serve_metadata(suffix: str | None = None) -> Response:
         response = no_content() if request.method == "OPTIONS" else _respond(suffix)
     except RpcError as error:
         response = rest_error(error)
-    # For every page: it has no secrets, and a client in a browser asks before it can know anything else.
+    # For pages of all sites: the document has no secrets, and a client in a browser fetches it before anything else.
     response.headers["Access-Control-Allow-Origin"] = "*"
     if request.method == "OPTIONS":
         response.headers["Allow"] = response.headers["Access-Control-Allow-Methods"] = _VERBS
-        asked = request.headers.get("Access-Control-Request-Headers")
-        if asked is not None:
-            response.headers["Access-Control-Allow-Headers"] = asked
+        requested = request.headers.get("Access-Control-Request-Headers")
+        if requested is not None:
+            response.headers["Access-Control-Allow-Headers"] = requested
     response.headers["X-Content-Type-Options"] = "nosniff"
     return response
 
 
 def _respond(suffix: str | None) -> Response:
     blueprint, variables = _only_blueprint() if suffix is None else _blueprint_at(f"/{suffix}")
-    way = _oauth_of(current_app.extensions[EXTENSION].get(blueprint))
-    if way is None:
+    sign_in = _oauth_of(current_app.extensions[EXTENSION].get(blueprint))
+    if sign_in is None:
         raise NoSuchPath()
-    response = json_response(way.document(place_of(blueprint, variables).resource))
+    response = json_response(sign_in.document(public_urls_of(blueprint, variables).resource))
     response.headers["Cache-Control"] = f"public, max-age={MAX_AGE}"
     return response
 
@@ -146,5 +146,6 @@ def _blueprint_at(path: str) -> tuple[str, Mapping[str, Any]]:
 
 
 def _oauth_of(registry: Registry | None) -> OAuthSignIn | None:
-    ways: Any = () if registry is None or not registry.auth.grants_scopes else registry.auth.ways[-1:]
-    return next(iter(ways), None)
+    if registry is None or not registry.auth.grants_scopes:
+        return None
+    return registry.auth.sign_ins[-1]  # type: ignore[return-value]

@@ -15,7 +15,7 @@ from ..origins import is_secure_url
 from .bearer import OAuthSignIn, current_token
 from .introspection import Introspection
 from .json_web_tokens import ALGORITHMS, JwtReader
-from .keys import FetchedKeys, GivenKeys, KeySource
+from .keys import FetchedKeys, KeySource, StaticKeys
 from .tokens import REMEMBER, AccessToken, Reader, Verifier
 
 
@@ -92,7 +92,7 @@ class OAuthResource(HTTPTokenAuth):  # type: ignore[misc] # Flask-HTTPAuth has n
         if introspection_endpoint is not None and introspection is None:
             raise ValueError("introspection_endpoint needs introspection=(client_id, client_secret)")
         self._jwks_uri = jwks_uri
-        self._given_keys = None if keys is None else GivenKeys(keys)
+        self._static_keys = None if keys is None else StaticKeys(keys)
         self._introspection = None if introspection is None else _checked_credentials(introspection)
         self._introspection_endpoint = introspection_endpoint
         self.fetches_keys = keys is None and jwks_uri is None and introspection is None
@@ -100,7 +100,7 @@ class OAuthResource(HTTPTokenAuth):  # type: ignore[misc] # Flask-HTTPAuth has n
         self._max_token = max_token
 
     def mcp_sign_in(self) -> OAuthSignIn:
-        """Return what signs in with it. The blueprint calls this."""
+        """Return the authentication method for a blueprint, which calls this."""
         return OAuthSignIn(self)
 
     def current_token(self) -> AccessToken | None:
@@ -109,10 +109,10 @@ class OAuthResource(HTTPTokenAuth):  # type: ignore[misc] # Flask-HTTPAuth has n
 
     def authenticate(self, auth: Authorization | None, stored_password: str | None) -> Any:
         """Refuse ``login_required``: the audience of a token is the MCP endpoint, and no other view."""
-        raise RuntimeError("an OAuthResource signs in at a McpBlueprint; login_required of other views needs another")
+        raise RuntimeError("an OAuthResource works on a McpBlueprint only; use another auth object for login_required")
 
     def make_verifier(self, app: App) -> Verifier:
-        """Build what verifies the tokens in an app.
+        """Build the verifier for an app.
 
         :raises ValueError: if there is no issuer.
         """
@@ -125,7 +125,7 @@ class OAuthResource(HTTPTokenAuth):  # type: ignore[misc] # Flask-HTTPAuth has n
                     f" set {setting}"
                 )
             issuers = _checked_issuers(setting, app.config[setting])
-        if len(issuers) > 1 and (self._jwks_uri or self._given_keys or self._introspection):
+        if len(issuers) > 1 and (self._jwks_uri or self._static_keys or self._introspection):
             raise ValueError("jwks_uri, keys and introspection are of one issuer; pass a single one")
         return Verifier(
             self._make_reader(issuers),
@@ -141,7 +141,7 @@ class OAuthResource(HTTPTokenAuth):  # type: ignore[misc] # Flask-HTTPAuth has n
         if self._introspection is not None:
             return Introspection(issuers[0], self._introspection, self._introspection_endpoint)
         keys: dict[str, KeySource] = {
-            issuer: self._given_keys or FetchedKeys(issuer, self._jwks_uri) for issuer in issuers
+            issuer: self._static_keys or FetchedKeys(issuer, self._jwks_uri) for issuer in issuers
         }
         return JwtReader(keys, self._algorithms)
 

@@ -1,7 +1,7 @@
-"""Verify access tokens: their form, their claims (RFC 9068) and their scopes. Knows no Flask.
+"""Verify access tokens: their form, their claims (RFC 9068) and their scopes. Does not use Flask.
 
-A `Reader` finds the claims: it verifies a signature, or asks the issuer. Before it has, a client learns only that the
-token is not valid.
+A `Reader` returns the claims: it verifies the signature, or asks the issuer. If that fails, a client learns only that
+the token is not valid.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from ..errors import MAX_QUOTED, Unauthorized, one_line
 
 MAX_REMEMBERED = 1024
 REMEMBER = 60
-"""The seconds for which a verified token is not verified again."""
+"""Seconds for which a verified token is cached."""
 
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*", re.ASCII)  # b64token of RFC 6750
-# RFC 6749, and the tab: it separates nothing, so that such a text is the name of a scope that nobody has.
+# RFC 6749, and the tab, which is no separator: a text with one is an unknown scope.
 _SCOPE = re.compile(r"[\t!#-\[\]-~]+", re.ASCII)
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ class InvalidToken(Unauthorized):
     """An access token is not valid.
 
     :param reason: Why, for the log.
-    :param description: What the client may know.
+    :param description: What the client is told.
     """
 
     def __init__(self, reason: str, description: str = "The access token is not valid") -> None:
@@ -44,7 +44,7 @@ class InvalidToken(Unauthorized):
 
 @dataclass(frozen=True)
 class AccessToken:
-    """A verified access token. It does not have the token itself, so that nobody can pass it on.
+    """A verified access token. Without the token itself, so that no code can pass it on.
 
     :param subject: The user, as the authorization server calls them; ``None`` if a client acts for itself.
     :param scopes: What the token allows, with the scopes that these imply.
@@ -75,8 +75,8 @@ class AccessToken:
         return self.subject is None or self.subject == self.client_id
 
 
-class Memory(Generic[T]):
-    """Values by token for some seconds. The tokens themselves are not kept, but their digests."""
+class TokenCache(Generic[T]):
+    """Caches a value per token for some seconds. Keys are digests of the tokens."""
 
     def __init__(self) -> None:
         self._values: OrderedDict[bytes, tuple[float, T]] = OrderedDict()
@@ -99,7 +99,7 @@ class Memory(Generic[T]):
 
 
 def digest(*texts: str) -> bytes:
-    """Return the key of a token, or of a token for a resource, in a `Memory`."""
+    """Return the `TokenCache` key of a token, or of a token for a resource."""
     return hashlib.sha256("\0".join(texts).encode("utf-8", "surrogateescape")).digest()
 
 
@@ -107,11 +107,11 @@ class Reader(Protocol):
     """Finds the claims of a token."""
 
     def read(self, token: str, facts: dict[str, Any]) -> Mapping[str, Any]:
-        """Return the claims, whoever they are for.
+        """Return the claims, whatever their audience.
 
-        :param facts: Gets what the log should say if the token is refused.
+        :param facts: Receives what to log if the token is refused.
         :raises InvalidToken: if the token is not valid.
-        :raises SignInUnavailable: if that cannot be found out.
+        :raises SignInUnavailable: if the authorization server cannot be reached.
         """
 
 
@@ -119,10 +119,10 @@ class Reader(Protocol):
 class Verifier:
     """Verifies the tokens for the blueprints of an app.
 
-    :param issuers: Those whose tokens are accepted.
+    :param issuers: The issuers whose tokens are accepted.
     :param audiences: Accepted instead of the URL of the resource.
     :param implies: The scopes that a scope implies.
-    :param remember: The seconds for which a token is not verified again.
+    :param remember: Seconds for which a verified token is cached.
     """
 
     reader: Reader
@@ -132,23 +132,23 @@ class Verifier:
     leeway: float = 30
     max_token: int = 16384
     remember: float = REMEMBER
-    _memory: Memory[AccessToken] = field(default_factory=Memory, init=False, repr=False)
+    _cache: TokenCache[AccessToken] = field(default_factory=TokenCache, init=False, repr=False)
 
     def verify(self, token: str, resource: str) -> AccessToken:
         """Verify a token for a resource.
 
         :param resource: The URL of the MCP endpoint.
         :raises InvalidToken: if it is not valid.
-        :raises SignInUnavailable: if that cannot be found out.
+        :raises SignInUnavailable: if the authorization server cannot be reached.
         """
         if len(token) > self.max_token:
             raise InvalidToken("it is too long")
         key = digest(resource, token)
-        known = self._memory.get(key)
+        known = self._cache.get(key)
         if known is not None and time.time() < known.expires_at + self.leeway:
             return known
         if not _TOKEN.fullmatch(token):
-            raise InvalidToken("it has characters that no token has")
+            raise InvalidToken("it has characters that are invalid in a token")
         facts: dict[str, Any] = {}
         try:
             verified = self._check(self.reader.read(token, facts), resource)
@@ -156,13 +156,13 @@ class Verifier:
             refused.facts = {name: one_line(str(fact), MAX_QUOTED) for name, fact in facts.items()}
             raise
         if self.remember:
-            self._memory.put(key, verified, self.remember)
+            self._cache.put(key, verified, self.remember)
         return verified
 
     def _check(self, claims: Mapping[str, Any], resource: str) -> AccessToken:
         issuer = claims.get("iss")
         if issuer not in self.issuers:
-            raise InvalidToken("its issuer is another one", "The access token comes from another issuer")
+            raise InvalidToken("its issuer is not accepted", "The access token comes from another issuer")
         if not self._is_for(claims.get("aud"), resource):
             raise InvalidToken(f"its audience is not {resource}", "The access token is for another audience")
         now, expires = time.time(), _seconds(claims, "exp")
@@ -217,7 +217,7 @@ def scopes_in(claims: Mapping[str, Any]) -> frozenset[str]:
 
 
 def implied(scopes: Iterable[str], implies: Mapping[str, Collection[str]]) -> frozenset[str]:
-    """Add the scopes that some scopes imply, and that these imply, and so on."""
+    """Add the scopes that some scopes imply, directly or through others."""
     found, new = set(scopes), list(scopes)
     while new:
         more = set(implies.get(new.pop(), ())) - found

@@ -1,15 +1,15 @@
 """Describe and validate what a method takes and returns.
 
 ``params=`` and ``output=`` are a JSON Schema dict, a marshmallow schema or a dict of marshmallow fields, or a pydantic
-model; without them the function's type hints count. All become a `Shape`, a JSON Schema that is shown and enforced.
-Mistakes raise when the method is added; the validator is compiled for the first call. In the order to read them:
+model; by default the function's type hints. All become a `Shape`, a JSON Schema that is published and enforced.
+Mistakes raise when the method is registered; the validator is compiled for the first call. In the order to read them:
 
 * ``params``: from a declaration to `Params`, which binds the arguments of a call; ``forms``: the same for elicitation
-* ``shape``: `Shape`, and what is wrong with a value in words
+* ``shape``: `Shape`, and the messages for invalid values
 * ``types``: from hints to JSON Schema, and back from JSON to Python values; ``signatures``: which hints there are
 * ``marshmallow_schemas``, ``pydantic_types``: the same for the classes of these libraries
 * ``validator``: jsonschema with our keywords; ``formats``: formats and patterns
-* ``walk``: parts of schemas, to build and to search
+* ``walk``: build and traverse schemas
 """
 
 from .params import MIRROR_KEYWORD, MirroredArgument, Params, compile_output, compile_params, read_texts

@@ -25,11 +25,11 @@ _DURATION = re.compile(
     re.ASCII,
 )
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-# RFC 3986 has many kinds of URI, such as mailto: and urn:, and they share only this.
+# All that the many kinds of URI in RFC 3986, such as mailto: and urn:, have in common.
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s\x00-\x1f\x7f]+")
 
 MAX_EMAIL = 320
-"""The longest address of RFC 5321. On a longer text, the regular expression takes 100 bytes for each character."""
+"""The longest address of RFC 5321. The regular expression takes 100 bytes of memory for each character."""
 
 _DIGITS = f"[0-9]{{1,{MAX_DECIMAL_DIGITS}}}"
 DECIMAL = {"anyOf": [{"type": "string", "pattern": rf"^-?{_DIGITS}(\.{_DIGITS})?$"}, {"type": "number"}]}
@@ -38,7 +38,7 @@ DECIMAL = {"anyOf": [{"type": "string", "pattern": rf"^-?{_DIGITS}(\.{_DIGITS})?
 def _match(form: re.Pattern[str], text: str) -> re.Match[str]:
     found = form.fullmatch(text)
     if found is None:
-        raise ValueError("the text has another form")
+        raise ValueError("malformed")
     return found
 
 
@@ -55,7 +55,7 @@ def parse_time(text: str) -> datetime.time:
 
 
 def parse_datetime(text: str) -> datetime.datetime:
-    """Read ISO 8601 with or without an offset; without one the result is naive, as Python's own are."""
+    """Parse ISO 8601. Without an offset the result is naive."""
     day, clock = _match(_DATE_TIME, text).groups()
     return datetime.datetime.combine(parse_date(day), parse_time(clock))
 
@@ -67,7 +67,7 @@ def parse_uuid(text: str) -> uuid.UUID:
 def parse_duration(text: str) -> datetime.timedelta:
     sign, years, months, weeks, days, hours, minutes, seconds, fraction = _match(_DURATION, text).groups(default="0")
     if int(years) or int(months):
-        raise InvalidParams([Problem("", "must not have years or months, which are not always as long")])
+        raise InvalidParams([Problem("", "must not have years or months, because their length varies")])
     try:
         duration = datetime.timedelta(
             weeks=int(weeks),
@@ -90,7 +90,7 @@ def parse_base64(text: str) -> bytes:
 
 
 def parse_decimal(value: str | int | float) -> Decimal:
-    # By way of text: Decimal(0.1) would be 0.1000000000000000055…
+    # Via text: Decimal(0.1) would be 0.1000000000000000055…
     number = Decimal(str(value))
     if abs(number.adjusted()) > MAX_DECIMAL_DIGITS:
         raise InvalidParams([Problem("", "has too many digits")])
@@ -105,7 +105,7 @@ def parse_float(value: int | float) -> float:
 
 
 def parse_email(text: str) -> str:
-    """Read an address by the same rule as marshmallow's fields."""
+    """Check an address as marshmallow does."""
     from marshmallow import ValidationError, validate  # see `shape`
 
     if len(text) > MAX_EMAIL:

@@ -1,6 +1,6 @@
-"""Compile the forms of elicitation, which a person fills in, from the same declarations as a method's parameters.
+"""Compile the forms of elicitation, which a user fills in, from the same declarations as a method's parameters.
 
-MCP lets a form ask for texts, numbers, booleans and choices, not for objects inside of objects.
+In MCP, a form has texts, numbers, booleans and choices, but no nested objects.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _NO_DEFAULT = ("default", None)
 
 
 class Form(NamedTuple):
-    """What a person is asked for.
+    """A form for the user.
 
-    :param shown: The schema as clients see it.
-    :param shape: What the content of a response must fit.
-    :param load: Makes the value that the method wants of content that fits.
-    :param blank: The members that are ``None`` for the method if they were left out.
+    :param shown: The schema that clients get.
+    :param shape: Validates the content of a response.
+    :param load: Converts valid content to the value for the method.
+    :param blank: The members that the method gets as ``None`` if they are missing.
     """
 
     shown: dict[str, Any]
@@ -38,24 +38,24 @@ class Form(NamedTuple):
     blank: tuple[str, ...] = ()
 
     def read(self, content: Mapping[str, Any]) -> Any:
-        """Validate and load what a person has filled in. Unknown members are dropped, and null is taken as left out.
+        """Validate and load the content of a response. Unknown members are dropped, and null counts as missing.
 
-        :raises InvalidParams: listing what is wrong with it.
+        :raises InvalidParams: with every problem.
         """
         properties = self.shown["properties"]
-        asked = {name: value for name, value in content.items() if name in properties and value is not None}
-        return self.shape.load(asked, self._load)
+        known = {name: value for name, value in content.items() if name in properties and value is not None}
+        return self.shape.load(known, self._load)
 
-    def _load(self, asked: Mapping[str, Any]) -> Any:
-        names = [name for name in self.shown["properties"] if name in asked or name in self.blank]
-        return self.load({name: asked.get(name) for name in names})
+    def _load(self, content: Mapping[str, Any]) -> Any:
+        names = [name for name in self.shown["properties"] if name in content or name in self.blank]
+        return self.load({name: content.get(name) for name in names})
 
 
 def compile_form(spec: Any) -> Form:
-    """Make a form.
+    """Compile a form.
 
     :param spec: A dict of type hints by name, a dataclass, a TypedDict, a marshmallow schema or a JSON Schema dict.
-    :raises TypeError, ValueError: if it asks for more than a form can have.
+    :raises TypeError, ValueError: if a form cannot have such a field.
     """
     declared = read_classes(spec)
     if declared is not None:
@@ -83,7 +83,7 @@ def _form(schema: dict[str, Any], load: Load) -> Form:
         _check_simple(name, rules)
         properties[name] = rules
         if name in schema.get("required", ()):
-            # A value that may be null is, in a form, one that may be left out.
+            # In a form, a nullable value is an optional one.
             (blank if may_be_null else required).append(name)
     for name in schema.get("required", ()):
         if name not in properties:
@@ -99,7 +99,7 @@ def _form(schema: dict[str, Any], load: Load) -> Form:
 
 
 def _simplified(rules: Any) -> tuple[dict[str, Any], bool]:
-    """Write the rules of a value as forms have them, and whether it may be null."""
+    """Convert the schema of a property to what forms allow; return it, and whether the value may be null."""
     if not isinstance(rules, dict):
         return {}, False
     choices, kinds = rules.get("anyOf", []), rules.get("type")

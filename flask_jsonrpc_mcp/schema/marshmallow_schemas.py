@@ -23,7 +23,7 @@ from .formats import DECIMAL
 from .walk import ERROR_TEXTS, Definitions, nullable, object_schema, tuple_schema
 
 Partial = bool | Collection[str] | None
-"""Which members may be missing though they are required: all, these, or as the schema itself says."""
+"""Which required members may be missing: all (``True``), these, or as the schema itself says (``None``)."""
 
 _FROM_METADATA = ("title", "description", "examples", "deprecated")
 
@@ -48,8 +48,8 @@ _TYPES: dict[type, dict[str, Any]] = {
     fields.DateTime: {"type": "string", "format": "date-time"},
 }
 
-# Fields whose values have only one form in JSON; a date and time, for one, can end in Z or in +00:00.
-_ONE_FORM = (fields.String, fields.Integer, fields.Float, fields.Boolean, fields.Enum, fields.TimeDelta, fields.Raw)
+# Fields with one JSON value for each Python value. The same date and time can end in Z or in +00:00.
+_UNAMBIGUOUS = (fields.String, fields.Integer, fields.Float, fields.Boolean, fields.Enum, fields.TimeDelta, fields.Raw)
 
 
 def as_marshmallow(spec: Any, *, output: bool) -> MarshmallowSchema | None:
@@ -86,7 +86,7 @@ class MarshmallowSchema:
     def load(self, value: Any) -> Any:
         """Load a value.
 
-        :raises InvalidParams: with everything that is wrong with it.
+        :raises InvalidParams: with every problem.
         """
         try:
             return self._schema.load(value)
@@ -108,8 +108,8 @@ class MarshmallowSchema:
         return to_plain(self._schema.dump(result))
 
 
-class _NoJsonForm(Exception):
-    """A caller could not send this Python value for this field."""
+class _NotSerialisable(Exception):
+    """No JSON value loads as this Python value of the field."""
 
 
 class _Converter:
@@ -138,7 +138,7 @@ class _Converter:
     def field(self, field: fields.Field[Any], partial: Partial = None) -> dict[str, Any]:
         converted = self._type_of(field, partial)
         for validator in _flattened(field.validators):
-            with suppress(_NoJsonForm):
+            with suppress(_NotSerialisable):
                 rules = _rules_of(validator, field, converted)
                 converted.update(rules)
                 text = None if self.output or not rules else _own_text(validator)
@@ -149,8 +149,8 @@ class _Converter:
         notes = {n: v for n, v in field.metadata.items() if n in _FROM_METADATA or str(n).startswith("x-")}
         converted.update(to_plain(notes))
         if not self.output and field.load_default is not marshmallow.missing and not callable(field.load_default):
-            with suppress(_NoJsonForm):
-                converted["default"] = _json_form(field, field.load_default)
+            with suppress(_NotSerialisable):
+                converted["default"] = _json_value(field, field.load_default)
         return converted
 
     def _type_of(self, field: Any, partial: Partial) -> dict[str, Any]:
@@ -160,7 +160,7 @@ class _Converter:
                 return _array_of(converted) if field.many else converted
             case fields.Nested():
                 inner = field.schema
-                # What the schema around says goes before what the nested one says of itself, as it does when loading.
+                # As when loading, the outer schema takes precedence over the nested one.
                 inherited = inner.partial if partial is None else partial
                 converted = self.schema(inner, field.unknown or inner.unknown, inherited)
                 return _array_of(converted) if field.many or inner.many else dict(converted)
@@ -186,7 +186,7 @@ class _Converter:
 
 
 def _own_text(validator: Any) -> Any:
-    """Return the text that was given to a validator as ``error=``, if it does not repeat the caller's value."""
+    """Return the ``error=`` of a validator, unless it contains the caller's value."""
     text = getattr(validator, "error", None)
     if is_lazy(text):
         return text
@@ -199,32 +199,32 @@ def _own_text(validator: Any) -> Any:
 
 
 def _rules_of(validator: Any, field: Any, converted: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a validator to the keywords that go beside the field's type; none if JSON Schema has none for it.
+    """Convert a validator to keywords of JSON Schema; none if JSON Schema cannot express it.
 
-    :raises _NoJsonForm: if a value in it has no form in JSON.
+    :raises _NotSerialisable: if a value in it cannot be serialised as JSON.
     """
     match validator:
         case validate.Length():
             noun = {"array": "Items", "object": "Properties"}.get(converted.get("type", ""), "Length")
             limits = (validator.min, validator.max) if validator.equal is None else (validator.equal,) * 2
-            return _given({f"min{noun}": limits[0], f"max{noun}": limits[1]})
-        # Beside a decimal, which may be sent as text, the limits count for numbers; marshmallow checks the text.
+            return _without_none({f"min{noun}": limits[0], f"max{noun}": limits[1]})
+        # A decimal may be sent as text. There the limits apply to numbers only, and marshmallow checks the text.
         case validate.Range() if converted.get("type") in ("integer", "number") or isinstance(field, fields.Decimal):
             least = "minimum" if validator.min_inclusive else "exclusiveMinimum"
             most = "maximum" if validator.max_inclusive else "exclusiveMaximum"
             return {
                 name: _limit(field, value)
-                for name, value in _given({least: validator.min, most: validator.max}).items()
+                for name, value in _without_none({least: validator.min, most: validator.max}).items()
             }
         case validate.ContainsOnly():  # which is a OneOf
             if isinstance(field, fields.List):
-                return {"items": {**converted["items"], "enum": _json_forms(field.inner, validator.choices)}}
+                return {"items": {**converted["items"], "enum": _json_values(field.inner, validator.choices)}}
         case validate.OneOf():
-            return {"enum": _json_forms(field, validator.choices)}
+            return {"enum": _json_values(field, validator.choices)}
         case validate.NoneOf():
-            return {"not": {"enum": _json_forms(field, validator.iterable)}}
+            return {"not": {"enum": _json_values(field, validator.iterable)}}
         case validate.Equal():
-            return {"const": _json_forms(field, [validator.comparable])[0]}
+            return {"const": _json_values(field, [validator.comparable])[0]}
         case validate.Email():
             return {"format": "email"}
         case validate.URL(relative=False) if set(validator.schemes) == validate.URL.default_schemes:
@@ -239,36 +239,36 @@ def _rules_of(validator: Any, field: Any, converted: Mapping[str, Any]) -> dict[
 
 def _limit(field: fields.Field[Any], value: Any) -> Any:
     if not isinstance(field, fields.Number):
-        return _json_form(field, value)
+        return _json_value(field, value)
     limit = value if isinstance(value, int) else float(value)
     if limit in (math.inf, -math.inf):  # as float(Decimal("1e400")) is
-        raise _NoJsonForm
+        raise _NotSerialisable
     return limit
 
 
-def _json_forms(field: fields.Field[Any], values: Iterable[Any]) -> list[Any]:
-    if not isinstance(field, _ONE_FORM) or isinstance(field, fields.UUID):
-        raise _NoJsonForm
-    return [_json_form(field, value) for value in values]
+def _json_values(field: fields.Field[Any], values: Iterable[Any]) -> list[Any]:
+    if not isinstance(field, _UNAMBIGUOUS) or isinstance(field, fields.UUID):
+        raise _NotSerialisable
+    return [_json_value(field, value) for value in values]
 
 
-def _json_form(field: fields.Field[Any], value: Any) -> Any:
-    """Convert a Python value to what a caller would send for it.
+def _json_value(field: fields.Field[Any], value: Any) -> Any:
+    """Convert a Python value to the JSON value that a caller sends for it.
 
-    :raises _NoJsonForm: if the field would not load the same value again.
+    :raises _NotSerialisable: if the field would not load the same value again.
     """
     if value is None:
         return None
     without_validators = copy.copy(field)
     without_validators.validators = []
     try:
-        # A number may be dumped as text (as_string=True), which is not what the schema asks for.
+        # A number may be dumped as text (as_string=True), but the schema has a number.
         plain = to_plain(value if isinstance(field, fields.Number) else _serialize(field, value))
         same = without_validators.deserialize(plain) == value
     except (AttributeError, LookupError, TypeError, ValueError, marshmallow.ValidationError) as error:
-        raise _NoJsonForm from error
+        raise _NotSerialisable from error
     if not same:
-        raise _NoJsonForm
+        raise _NotSerialisable
     return plain
 
 
@@ -277,12 +277,12 @@ def _serialize(field: fields.Field[Any], value: Any) -> Any:
 
 
 def _selection(schema: marshmallow.Schema) -> tuple[Hashable, ...]:
-    """Distinguish instances of one schema class that have other members, here or further down."""
-    further_down = (
+    """Distinguish instances of one schema class that have different members, also nested ones."""
+    nested = (
         (name, _frozen(getattr(field, "only", None)), _frozen(getattr(field, "exclude", None)))
         for name, field in schema.fields.items()
     )
-    return frozenset(further_down), _frozen(schema.load_only), _frozen(schema.dump_only)
+    return frozenset(nested), _frozen(schema.load_only), _frozen(schema.dump_only)
 
 
 def _frozen(option: Partial) -> Hashable:
@@ -310,7 +310,7 @@ def _flattened(validators: Iterable[Any]) -> Iterator[Any]:
         yield from _flattened(validator.validators) if isinstance(validator, validate.And) else [validator]
 
 
-def _given(rules: Mapping[str, Any]) -> dict[str, Any]:
+def _without_none(rules: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in rules.items() if value is not None}
 
 

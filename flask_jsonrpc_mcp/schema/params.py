@@ -1,4 +1,4 @@
-"""Compile the parameters and the output of a method, and turn the arguments of a call into those of the function."""
+"""Compile the parameters and the output of a method, and convert the arguments of a call to those of the function."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ class MirroredArgument(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Params:
-    """What a method takes.
+    """The parameters of a method.
 
-    :param load: Makes the values that the function wants of arguments that fit the schema.
-    :param whole: The function has one parameter and takes the loaded value in one piece.
-    :param reserved: Names that would collide in the call itself, such as the ``self`` of a bound method.
+    :param load: Converts valid arguments to the values that the function takes.
+    :param whole: The function has one parameter, which takes all arguments as one object.
+    :param reserved: Names that Python passes itself, such as the ``self`` of a bound method.
     """
 
     shape: Shape
@@ -74,21 +74,21 @@ class Params:
     def mirrored(self) -> tuple[MirroredArgument, ...]:
         """The arguments that HTTP clients repeat in headers.
 
-        :raises ValueError: for a mark because of which clients would refuse the whole tool.
+        :raises ValueError: for an ``x-mcp-header`` because of which clients would refuse the whole tool.
         """
         found = tuple(_mirrored_properties(self.schema, ()))
         if len(found) != sum(MIRROR_KEYWORD in inner for inner in walk(self.schema)):
             raise ValueError(
-                f"{MIRROR_KEYWORD} may only stand on properties, not inside of lists, alternatives or references"
+                f"{MIRROR_KEYWORD} is allowed on properties only, not inside lists, alternatives or references"
             )
         if len(found) != len({mirrored.header.lower() for mirrored in found}):
-            raise ValueError(f"two properties have the same {MIRROR_KEYWORD}; header names have no case")
+            raise ValueError(f"two properties have the same {MIRROR_KEYWORD}; header names are case-insensitive")
         return found
 
     def bind(self, arguments: Mapping[str, Any] | Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Validate arguments, by name or by position, and make those of the Python call.
+        """Validate arguments, by name or by position, and convert them to those of the Python call.
 
-        :raises InvalidParams: listing everything that is wrong with them.
+        :raises InvalidParams: with every problem.
         """
         named = arguments if isinstance(arguments, Mapping) else self._by_name(arguments)
         collisions = self.reserved & named.keys()
@@ -99,7 +99,7 @@ class Params:
         if not isinstance(loaded, Mapping):
             raise TypeError(
                 f"params loads a {type(loaded).__name__}, but the function takes its arguments by name;"
-                " give it one parameter for the whole"
+                " give it one parameter for all of them"
             )
         return (), dict(loaded)
 
@@ -111,9 +111,9 @@ class Params:
 
 
 def compile_params(function: Function, spec: SchemaSpec | None) -> Params:
-    """Make the parameters of a function.
+    """Compile the parameters of a function.
 
-    :raises TypeError, ValueError: if the declaration and the function do not fit together.
+    :raises TypeError, ValueError: if ``params=`` is invalid, or does not match the function.
     """
     if spec is None:
         return _params_of_hints(function)
@@ -126,18 +126,18 @@ def compile_params(function: Function, spec: SchemaSpec | None) -> Params:
 
 
 def compile_output(function: Function, spec: SchemaSpec | None, *, enforced: bool = True) -> Shape | None:
-    """Make the shape of what a function returns; ``None`` if nothing is declared.
+    """Compile the shape of what a function returns; ``None`` if nothing is declared.
 
-    :raises TypeError, ValueError: if JSON Schema has no form for the declaration.
+    :raises TypeError, ValueError: if the declaration cannot be expressed in JSON Schema.
     """
     shape = _output_of_hint(function) if spec is None else _output_of_spec(spec)
     return shape if shape is None or enforced else replace(shape, enforced=False)
 
 
 def read_texts(schema: Schema, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Parse arguments that arrive as text, those of prompts and URIs, as the JSON types that a schema asks for.
+    """Parse the arguments of prompts and URIs, which are strings, as the JSON types of a schema.
 
-    A text that cannot be parsed stays as it is, for the schema to refuse.
+    A string that cannot be parsed stays as it is, and the validator rejects it.
     """
     properties = schema["properties"]
     return {
@@ -199,7 +199,7 @@ def _params_of_json_schema(function: Function, spec: Mapping[str, Any]) -> Param
 
 
 def _integer_loader(properties: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-    """Make whole numbers ints: 5.0 is an integer in JSON Schema, and ``range(5.0)`` fails."""
+    """Convert whole numbers to int: 5.0 is an integer in JSON Schema, and ``range(5.0)`` fails."""
     integers = {
         name for name, rules in properties.items() if isinstance(rules, Mapping) and rules.get("type") == "integer"
     }
@@ -209,9 +209,9 @@ def _integer_loader(properties: Mapping[str, Any]) -> Callable[[Mapping[str, Any
 
 
 def _closed(schema: dict[str, Any], names: Sequence[str] | None) -> dict[str, Any]:
-    """Refuse arguments that are not declared.
+    """Reject arguments that are not declared.
 
-    :param names: What the function takes; ``None`` if it takes everything in one piece.
+    :param names: The parameters of the function; ``None`` if it takes all arguments as one object.
     """
     if not any(keyword in schema for keyword in _APPLICATORS):
         return {**schema, "additionalProperties": False}
@@ -223,17 +223,17 @@ def _closed(schema: dict[str, Any], names: Sequence[str] | None) -> dict[str, An
         raise ValueError("this $schema ignores everything beside $ref; write it as allOf: [{$ref: ...}]")
     if names is None:
         return schema
-    # Older dialects do not see what combined schemas declare, but the function takes only what it names.
+    # In older dialects additionalProperties ignores what combined schemas declare; but the function has all the names.
     undeclared: dict[str, Any] = {name: {} for name in names if name not in schema["properties"]}
     return {**schema, "properties": {**schema["properties"], **undeclared}, "additionalProperties": False}
 
 
 def _takes_whole(function: Function, names: Iterable[str], *, of_a_class: bool) -> bool:
-    """Return whether the only parameter of a function is meant for all arguments in one piece.
+    """Return whether the only parameter of a function takes all arguments as one object.
 
-    :param names: What the arguments are called.
-    :param of_a_class: They may have been made into an object of some class.
-    :raises TypeError: if it looks more like a slip in the parameter's name or hint.
+    :param names: The names of the arguments.
+    :param of_a_class: They are loaded as an instance of a class.
+    :raises TypeError: if the name or the hint of the parameter looks like a mistake.
     """
     if len(function.parameters) != 1:
         return False
@@ -242,9 +242,9 @@ def _takes_whole(function: Function, names: Iterable[str], *, of_a_class: bool) 
         return False
     not_declared = f"parameter {only.name!r} is not in params;"
     if only.kind is only.KEYWORD_ONLY:
-        raise TypeError(f"{not_declared} to take all arguments in one piece, remove the '*'")
+        raise TypeError(f"{not_declared} to take all arguments as one object, remove the '*'")
     hint = function.hint_of(only.name)
-    as_dict = "hint it as dict to take all arguments in one piece"
+    as_dict = "hint it as dict to take all arguments as one object"
     if hint in (Any, object):
         for likely in difflib.get_close_matches(only.name, names, n=1, cutoff=0.8):
             raise TypeError(f"{not_declared} did you mean {likely!r}? Otherwise {as_dict}")
@@ -254,7 +254,7 @@ def _takes_whole(function: Function, names: Iterable[str], *, of_a_class: bool) 
 
 
 def _check_fit(function: Function, names: Mapping[str, bool], *, passes_unknown: bool) -> None:
-    """Check that a function can take by name what its ``params=`` lets through.
+    """Check that a function takes the arguments that its ``params=`` accepts.
 
     :param names: The names of the arguments after loading, and whether each is always there.
     :raises TypeError: naming the parameter and the fix.
@@ -263,16 +263,16 @@ def _check_fit(function: Function, names: Mapping[str, bool], *, passes_unknown:
     parameters = {p.name: p for p in function.parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
     for name, parameter in parameters.items():
         if parameter.kind is parameter.POSITIONAL_ONLY:
-            raise TypeError(f"parameter {name!r} cannot be given by name; remove the '/'")
+            raise TypeError(f"parameter {name!r} cannot be passed by name; remove the '/'")
         if parameter.default is parameter.empty and not names.get(name):
-            fix = f"{'require' if name in names else 'add'} it there, or give it a default"
-            raise TypeError(f"parameter {name!r} may be missing from what params lets through; {fix}")
+            fix = f"{'require it' if name in names else 'add it'} in params, or give it a default"
+            raise TypeError(f"params does not require {name!r}, but the function does; {fix}")
     if not _takes_any_name(function):
         for name in names:
             if name not in parameters:
-                raise TypeError(f"params has {name!r}, which the function does not take; add a parameter or **kwargs")
+                raise TypeError(f"params has {name!r}, but the function does not; add the parameter, or **kwargs")
         if passes_unknown:
-            raise TypeError("params lets unknown arguments through, which the function does not take; add **kwargs")
+            raise TypeError("params accepts unknown arguments, but the function does not; add **kwargs")
 
 
 def _takes_any_name(function: Function) -> bool:
@@ -281,17 +281,17 @@ def _takes_any_name(function: Function) -> bool:
 
 def _check_reserved(function: Function, names: Iterable[str]) -> None:
     for name in _reserved_names(function).intersection(names):
-        raise TypeError(f"an argument cannot be called {name!r}, which the call itself uses; rename it")
+        raise TypeError(f"an argument cannot be called {name!r}, because Python passes {name!r} itself; rename it")
 
 
 def _reserved_names(function: Function) -> frozenset[str]:
-    """List the names that would collide in the call itself, such as the ``self`` of a bound method."""
+    """Return the names of parameters that Python passes itself, such as the ``self`` of a bound method."""
     func = function.func
     while isinstance(func, functools.partial):
         func = func.func
     reserved = set()
     if inspect.iscoroutinefunction(func) or inspect.isasyncgenfunction(func):
-        reserved.add("self")  # of what makes it callable from Flask
+        reserved.add("self")  # of the wrapper that ensure_sync() returns
     if not inspect.isfunction(func):
         called: Callable[..., Any] = func.__func__ if inspect.ismethod(func) else type(func).__call__
         [first, *_] = inspect.signature(called).parameters.values()

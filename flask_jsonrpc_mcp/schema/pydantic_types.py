@@ -1,4 +1,4 @@
-"""Let pydantic describe, load and dump what is its own: models, its dataclasses and its types."""
+"""Describe, load and dump pydantic's models, dataclasses and types with pydantic itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .walk import has_references, inline_references
 class PydanticType:
     """A hint that pydantic reads, with the same members as `MarshmallowSchema`.
 
-    :raises TypeError: if pydantic cannot make a JSON Schema of it.
+    :raises TypeError: if pydantic cannot generate its JSON Schema.
     """
 
     def __init__(self, hint: Any, *, output: bool = False) -> None:
@@ -32,13 +32,13 @@ class PydanticType:
         except (PydanticUserError, PydanticUndefinedAnnotation) as error:
             raise TypeError(f"pydantic cannot describe it: {error.message}") from error
         check_schema(schema)
-        in_place = inline_references(schema)
-        in_place.pop("$defs", None)
-        self.schema = schema if has_references(in_place) else in_place
+        inlined = inline_references(schema)
+        inlined.pop("$defs", None)
+        self.schema = schema if has_references(inlined) else inlined
 
     @property
     def names(self) -> dict[str, bool]:
-        """The names of a model's fields after loading. All are always there, given or by default."""
+        """The names of a model's fields after loading. A missing one has its default."""
         return dict.fromkeys(self._hint.model_fields, True)
 
     @property
@@ -49,7 +49,7 @@ class PydanticType:
     def load(self, value: Any) -> Any:
         """Load a JSON value.
 
-        :raises InvalidParams: with everything that is wrong with it.
+        :raises InvalidParams: with every problem.
         """
         try:
             # As JSON, because only then a strict model takes a text for a date.
@@ -72,7 +72,7 @@ class PydanticType:
 
 
 class _Generator(GenerateJsonSchema):
-    """Make schemas as ours are: without a title for each name, and closed unless the class sets ``extra`` itself."""
+    """Generates schemas without a title for each field, and closed unless the class sets ``extra``."""
 
     ignored_warning_kinds = GenerateJsonSchema.ignored_warning_kinds | {"non-serializable-default"}
 
@@ -87,7 +87,7 @@ class _Generator(GenerateJsonSchema):
 
     def tagged_union_schema(self, schema: Any) -> dict[str, Any]:
         alternatives = super().tagged_union_schema(schema)
-        alternatives.pop("discriminator", None)  # of OpenAPI; it would name definitions that are written in place
+        alternatives.pop("discriminator", None)  # of OpenAPI; it refers to definitions, which are inlined
         return alternatives
 
     def _closed(self, schema: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:

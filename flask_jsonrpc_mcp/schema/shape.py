@@ -1,4 +1,4 @@
-"""`Shape`: a JSON Schema that is published to clients and enforced on values, and what is wrong with them in words.
+"""`Shape`: a JSON Schema that is published to clients and enforced on values, and the messages for invalid ones.
 
 jsonschema, marshmallow and pydantic take longer to import than everything else an app with tools needs. So this package
 imports `validator`, `marshmallow_schemas` and `pydantic_types` inside functions, for the first value or declaration
@@ -58,20 +58,20 @@ _TEXTS = {
 
 
 class ResultError(Exception):
-    """A method returned something else than it declared. The reason goes to the log, not to the caller."""
+    """The result does not match the declared schema. The reason goes to the log, not to the caller."""
 
 
 @dataclass
 class Run:
-    """What is known while one value is validated, and then loaded.
+    """The state of one validation, and of the loading that follows.
 
-    :param fits: Whether an object or a list fits what a reference leads to, by the ids of the reference and the value.
-    :param deciding: Only yes or no matters, so that one error is as good as all.
-    :param collecting: Validate nothing, but collect the members, or items, that a schema has rules for.
+    :param fits: Cached results: whether an object or list is valid, by the ids of the reference and of the value.
+    :param fail_fast: Only yes or no matters, so one error is enough.
+    :param collecting: Do not validate, but collect the members, or items, that a schema evaluates.
     """
 
     fits: dict[int, dict[int, bool]] = field(default_factory=dict)
-    deciding: bool = False
+    fail_fast: bool = False
     collecting: bool = False
     collected: set[Any] = field(default_factory=set)
 
@@ -88,11 +88,11 @@ RUN: ContextVar[Run] = ContextVar("run")
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """A JSON Schema that is shown to clients and enforced on values.
+    """A JSON Schema that is published to clients and enforced on values.
 
-    :param dump: Makes plain JSON of a method's result, which is then validated and sent.
-    :param enforced: Validate results; otherwise the schema is only shown.
-    :param generated: `types` generated the schema, without keywords that jsonschema-rs could read in another way.
+    :param dump: Converts the result of a method to plain JSON values, which are then validated and sent.
+    :param enforced: Validate results; otherwise the schema is only published.
+    :param generated: `types` generated the schema, without keywords that jsonschema-rs treats differently.
     """
 
     schema: dict[str, Any]
@@ -109,7 +109,7 @@ class Shape:
 
     @cached_property
     def _accepts(self) -> Callable[[Any], bool] | None:
-        # A method that returns dict declares just this, and most do.
+        # The schema of "-> dict", which most methods have.
         if self.schema == {"type": "object"}:
             return lambda value: isinstance(value, dict)
         if not self.generated:
@@ -119,17 +119,17 @@ class Shape:
         return compile_fast_accept(self.schema)
 
     def problems(self, value: Any) -> list[Problem]:
-        """List what is wrong with a value, in the order in which the schema is written, up to a limit."""
+        """List what is wrong with a value, in the order of the schema, at most `MAX_PROBLEMS`."""
         if self._is_accepted(value):
             return []
         with Run():
             return self._find_problems(value)
 
     def load(self, value: Any, load: Callable[[Any], Any], others: Sequence[Problem] = ()) -> Any:
-        """Validate a value, and load it with a function that may ask which parts of it fit a shape.
+        """Validate a value, and load it with a function, which may call `fits` for parts of it.
 
-        :param others: What is wrong with it besides.
-        :raises InvalidParams: listing everything that is wrong with it.
+        :param others: More problems to report.
+        :raises InvalidParams: with every problem.
         """
         with Run():
             problems = [] if self._is_accepted(value) else self._find_problems(value)
@@ -152,28 +152,28 @@ class Shape:
             return [Problem("", "could not be checked against the schema")]
 
     def fits(self, value: Any) -> bool:
-        """Return whether nothing is wrong with a part of the value that is being loaded."""
+        """Return whether a part of the value that is being loaded is valid."""
         if self._is_accepted(value):
             return True
-        with Run(RUN.get().fits, deciding=True):
+        with Run(RUN.get().fits, fail_fast=True):
             return self._validator.is_valid(value)
 
     def dump_result(self, result: Any) -> Any:
-        """Make plain JSON of a result.
+        """Convert a result to plain JSON values.
 
-        :raises ResultError: if it breaks the declared schema.
+        :raises ResultError: if it does not match the schema.
         """
         plain = self.dump(result)
         problems = self.problems(plain) if self.enforced else []
         if problems:
-            raise ResultError("the result breaks the output schema: " + "; ".join(map(str, problems)))
+            raise ResultError("the result does not match the output schema: " + "; ".join(map(str, problems)))
         return plain
 
 
 def check_schema(schema: Schema) -> None:
     """Check a JSON Schema that was not generated here.
 
-    :raises ValueError: if it is not valid, or has a reference that leads out of it.
+    :raises ValueError: if it is not valid, or has a reference that points out of it.
     """
     from .validator import check_schema as check
 
@@ -182,7 +182,7 @@ def check_schema(schema: Schema) -> None:
 
 def read_classes(spec: Any, *, output: bool = False) -> MarshmallowSchema | PydanticType | None:
     """Convert a marshmallow schema, a dict of its fields or a pydantic model; ``None`` for anything else."""
-    # Without the library in sys.modules, nothing can be of one of its classes.
+    # If the library was not imported, nothing is an instance of its classes.
     pydantic = sys.modules.get("pydantic")
     if pydantic is not None and isinstance(spec, type) and issubclass(spec, pydantic.BaseModel):
         from .pydantic_types import PydanticType
@@ -196,7 +196,7 @@ def read_classes(spec: Any, *, output: bool = False) -> MarshmallowSchema | Pyda
 
 
 def describe_limit(keyword: str, limit: Any) -> str:
-    """Say what a keyword asks for. A message of jsonschema would quote the whole value instead, however long."""
+    """Describe what a keyword requires. The message of jsonschema would quote the whole value, however long."""
     text = limit if isinstance(limit, str) else json.dumps(limit, ensure_ascii=False, default=str)
     message = _LIMITS[keyword].format(one_line(text, MAX_QUOTED))
     return message.removesuffix("s") if limit == 1 else message

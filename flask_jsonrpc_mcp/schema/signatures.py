@@ -14,13 +14,13 @@ from ..strict_json import is_named_tuple
 
 REQUIRED: Any = inspect.Parameter.empty
 OPTIONAL: Any = object()
-"""Instead of the default of a `Member` that may be left out, but has no default or one that is made when needed."""
+"""The default of a `Member` that may be missing, but has no default or a factory for it."""
 
 
 class Function:
-    """A function from which a method is made: the parameters that a caller has to fill, and its hints.
+    """The parameters and hints of a function that is registered as a method.
 
-    :raises TypeError: for a method that was not bound to its object.
+    :raises TypeError: for an unbound method.
     """
 
     def __init__(self, func: Callable[..., Any]) -> None:
@@ -79,8 +79,7 @@ def parameters_as_members(function: Function) -> list[Member]:
     for parameter in function.parameters:
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise TypeError(
-                f"parameter '{parameter}' has no name a caller could use;"
-                " declare each parameter by name, or pass params="
+                f"parameter '{parameter}' cannot be passed by name; declare each parameter by name, or pass params="
             )
         try:
             hint = function.hint_of(parameter.name)
@@ -91,13 +90,13 @@ def parameters_as_members(function: Function) -> list[Member]:
 
 
 def members_of(kind: Any, *, output: bool) -> list[Member] | None:
-    """List what makes an instance of a dataclass, an attrs class, a NamedTuple or a TypedDict.
+    """List the parameters that create a dataclass, an attrs class, a NamedTuple or a TypedDict.
 
-    :param output: List what an instance has instead, also what the class computes itself.
+    :param output: List the attributes of an instance instead, also computed ones.
     :return: ``None`` for any other class.
     """
     if is_typed_dict(kind):
-        # __required_keys__ misses qualifiers in hints that were text when the class was made.
+        # __required_keys__ misses qualifiers in hints that are strings.
         return [
             Member(name, hint, REQUIRED if _is_required(hint, otherwise=name in kind.__required_keys__) else OPTIONAL)
             for name, hint in _hints_of_class(kind).items()
@@ -152,16 +151,16 @@ def _is_required(hint: Any, *, otherwise: bool) -> bool:
     qualifier = _qualifier_of(hint)
     if qualifier in ("Required", "NotRequired"):
         return qualifier == "Required"
-    is_around = qualifier is not None or get_origin(hint) is Annotated
-    return _is_required(get_args(hint)[0], otherwise=otherwise) if is_around else otherwise
+    is_wrapper = qualifier is not None or get_origin(hint) is Annotated
+    return _is_required(get_args(hint)[0], otherwise=otherwise) if is_wrapper else otherwise
 
 
 def _check_constructor(kind: Any, fields: set[str]) -> None:
-    """Refuse an InitVar, or an ``__init__`` of the class's own that takes something else than its fields."""
+    """Reject a class with an InitVar, or with an ``__init__`` whose parameters are not its fields."""
     taken = set(inspect.signature(kind).parameters)
     for name in sorted(taken ^ fields):
         raise TypeError(
-            f"{kind.__name__} cannot be made from its fields alone, because of {name!r};"
+            f"{kind.__name__} cannot be created from its fields alone, because of {name!r};"
             " give it an __init__ that takes exactly its fields"
         )
 
@@ -184,7 +183,7 @@ def kinds_of(hint: Any) -> list[Any]:
 
 
 def unwrap(hint: Any) -> Any:
-    """Look behind NewType, ``type X = ...`` and the qualifiers of TypedDict members."""
+    """Unwrap NewType, ``type X = ...`` and the qualifiers of TypedDict members."""
     while True:
         if hasattr(hint, "__supertype__"):
             hint = hint.__supertype__
@@ -197,7 +196,7 @@ def unwrap(hint: Any) -> Any:
 
 
 def name_of(hint: Any) -> str:
-    """Write a hint as its author would."""
+    """Format a hint as in source code."""
     return hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
 
 
@@ -221,8 +220,8 @@ def _evaluate(hint: Any, names: dict[str, Any]) -> Any:
         return hint
     # Not the function itself: for a default of None, Python 3.10 would make `T` into `Optional[T]`, which it cannot
     # do with Annotated[T, {...}] because a dict has no hash.
-    described_alone = types.SimpleNamespace(__annotations__={"hint": hint})
-    return typing.get_type_hints(described_alone, names, include_extras=True)["hint"]
+    holder = types.SimpleNamespace(__annotations__={"hint": hint})
+    return typing.get_type_hints(holder, names, include_extras=True)["hint"]
 
 
 @functools.lru_cache(maxsize=1024)
@@ -232,7 +231,7 @@ def _compile(hint: str) -> types.CodeType:
 
 
 def _explain(error: Exception) -> TypeError:
-    """Say what is wrong with a hint that cannot be evaluated."""
+    """Explain why a hint cannot be evaluated."""
     if isinstance(error, NameError):
         return TypeError(f"the hint {error.name!r} is not a name of its module; define it there")
     if isinstance(error, SyntaxError):

@@ -1,4 +1,4 @@
-"""Convert type hints to JSON Schema, and load JSON values as the Python values that the hints promise."""
+"""Convert type hints to JSON Schema, and load JSON values as Python values of these types."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .signatures import OPTIONAL, REQUIRED, Member, is_typed_dict, kind_of, kind
 from .walk import ANNOTATIONS, Definitions, nullable, object_schema, tuple_schema, types_of
 
 Load = Callable[[Any], Any]
-"""Makes the Python value of a JSON value that fits the schema."""
+"""Converts a valid JSON value to the Python value."""
 
 _ARRAYS = (list, tuple, abc.Sequence, abc.MutableSequence, abc.Collection)
 _SETS = (set, frozenset, abc.Set, abc.MutableSet)
@@ -43,11 +43,11 @@ _LIMITS: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
 }
 _NOUNS = {"string": "Length", "array": "Items", "object": "Properties"}
 
-# Settings of pydantic.Field and StringConstraints that only pydantic itself can follow.
+# Settings of pydantic.Field and StringConstraints that only pydantic itself can apply.
 _PYDANTIC_ONLY = ("strip_whitespace", "to_upper", "to_lower", "max_digits", "decimal_places", "discriminator")
 
-# Keywords in Annotated that jsonschema-rs reads as jsonschema does, for numbers that every float can hold.
-_READ_ALIKE = {
+# Keywords in Annotated that jsonschema-rs treats as jsonschema does, for numbers that a float holds exactly.
+_TREATED_ALIKE = {
     *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength"),
     *("minItems", "maxItems", "minProperties", "maxProperties", "pattern", "format", "x-mcp-header"),
 }
@@ -79,7 +79,7 @@ _SCALARS: dict[Any, Converted] = {
     **{kind: Converted({"type": "string"}, kind) for kind in (Path, PurePath, PurePosixPath)},
 }
 
-# Scalars whose limits are those of the Python value, not of its text.
+# Scalars whose limits apply to the Python value, not to its text.
 _PARSED = {kind for kind, (schema, load) in _SCALARS.items() if load is not None and schema.keys() != {"type"}}
 
 
@@ -94,9 +94,9 @@ class HintConverter:
         self._is_plain = True
 
     def shape_of(self, converted: Converted) -> Shape:
-        """Make the shape of what was converted last, when all definitions are known.
+        """Build the shape of a converted hint, once all definitions are known.
 
-        :raises TypeError: if a default breaks the schema of its own hint.
+        :raises TypeError: if a default does not match its hint.
         """
         for member, schema in self._unchecked_defaults:
             self._check_default(member, schema)
@@ -117,7 +117,7 @@ class HintConverter:
     def convert(self, hint: Any) -> Converted:
         """Convert one hint.
 
-        :raises TypeError: if JSON has no form for it.
+        :raises TypeError: if it cannot be expressed in JSON Schema.
         """
         hint = unwrap(hint)
         origin, arguments = get_origin(hint), get_args(hint)
@@ -143,7 +143,7 @@ class HintConverter:
         members = members_of(kind, output=self.output)
         if members is not None:
             return self._record(kind, members)
-        raise TypeError(f"{name_of(hint)} has no form in JSON")
+        raise TypeError(f"{name_of(hint)} cannot be serialised as JSON")
 
     def stream(self, hint: Any, *, joined: bool) -> Converted | None:
         """Convert the return hint of a function whose items arrive one by one to a list of them.
@@ -183,15 +183,15 @@ class HintConverter:
         if not Shape(self.definitions.attach(schema)).problems(default):
             return
         if default == member.default:
-            raise TypeError(f"{member.name!r}: the default {member.default!r} breaks the schema of its own hint")
-        # A Python object that is sent in another form than it is dumped in, such as a dataclass with computed fields.
+            raise TypeError(f"{member.name!r}: the default {member.default!r} does not match its hint")
+        # An object that is dumped differently from what callers send, such as a dataclass with computed fields.
         del schema["default"]
 
-    def _annotated(self, hint: Any, given: Sequence[Any]) -> Converted:
-        flat = list(_flatten(given))
+    def _annotated(self, hint: Any, notes: Sequence[Any]) -> Converted:
+        flat = list(_flatten(notes))
         limits: dict[str, Any] = {}
         if any(map(_is_left_to_pydantic, flat)):
-            parts = (hint, *given)
+            parts = (hint, *notes)
             schema, load = self._pydantic(Annotated[parts], "Value")
         else:
             schema, load = self.convert(hint)
@@ -204,7 +204,7 @@ class HintConverter:
         rules = {keyword: value for keyword, value in keywords.items() if keyword not in ANNOTATIONS}
         if "pattern" in limits or any(isinstance(note, dict) for note in flat):
             check_schema(keywords)
-        self._is_plain &= _READ_ALIKE.issuperset(rules) and all(map(_is_exact, rules.values()))
+        self._is_plain &= _TREATED_ALIKE.issuperset(rules) and all(map(_is_exact, rules.values()))
         if limits and parsed and load is not None:
             load = _check_limits(load, limits)
         return Converted({**schema, **keywords}, load)
@@ -226,7 +226,7 @@ class HintConverter:
         if len(present) == 1:
             return Converted(schema, _or_none(present[0].load))
 
-        # When the first value is loaded: now a branch may refer to a class that is still being converted.
+        # Not now, because a branch may refer to a class that is still being converted.
         @functools.cache
         def shapes() -> list[Shape]:
             return [Shape(self.definitions.attach(branch.schema), generated=self._is_plain) for branch in branches]
@@ -254,7 +254,7 @@ class HintConverter:
             raise TypeError(f"{name_of(hints[0])} cannot be in a set, because it has no hash; use a list")
         schema, load = self._array(list, hints)
         make = functools.partial(_make_set, frozenset if kind is frozenset else set)
-        self._is_plain = False  # jsonschema-rs compares items in its own way
+        self._is_plain = False  # jsonschema-rs compares items differently
         return Converted({**schema, "uniqueItems": True}, make if load is None else lambda value: make(load(value)))
 
     def _fixed_tuple(self, hints: Sequence[Any]) -> Converted:
@@ -276,7 +276,7 @@ class HintConverter:
         return Converted(schema, lambda members: _load_each((name, load, item) for name, item in members.items()))
 
     def _record(self, kind: Any, members: Sequence[Member]) -> Converted:
-        """Convert a class with members, which may contain itself: its loader is looked up when it is needed."""
+        """Convert a class with members. It may contain itself, so its loader is looked up when a value is loaded."""
 
         def build_schema() -> dict[str, Any]:
             # In a result, a dict or an instance of a subclass may have more members.
@@ -317,7 +317,7 @@ def _or_none(load: Load | None) -> Load | None:
 
 
 def _members_loader(members: Mapping[str, Converted]) -> Load | None:
-    """Make the function that loads each member of an object by its own hint."""
+    """Return the function that loads each member of an object by its own hint."""
     loads = [(name, member.load) for name, member in members.items() if member.load is not None]
     if not loads:
         return None
@@ -325,9 +325,9 @@ def _members_loader(members: Mapping[str, Converted]) -> Load | None:
 
 
 def _load_each(parts: Iterable[tuple[Any, Load, Any]]) -> dict[Any, Any]:
-    """Load the parts of a value, each given with its name or number.
+    """Load the members or items of a value, each a tuple of name or index, loader and value.
 
-    :raises InvalidParams: with what is wrong with all of them.
+    :raises InvalidParams: with the problems of all of them.
     """
     loaded: dict[Any, Any] = {}
     problems: list[Problem] = []
@@ -361,13 +361,13 @@ def _make_set(kind: Callable[[Any], Any], values: Iterable[Any]) -> Any:
 
 
 def _is_exact(value: Any) -> bool:
-    """Return whether a float can hold a number, and so a jsonschema-rs of any version compare with it."""
+    """Return whether a float holds a number exactly, so that every version of jsonschema-rs compares it correctly."""
     return not isinstance(value, (int, float)) or abs(value) < 2**53
 
 
 def _is_pydantic_field(note: object) -> bool:
     """Whether this is what ``pydantic.Field()`` returns."""
-    # pydantic imports its parts when they are first used, so it may be there without this one.
+    # pydantic imports its modules lazily, so pydantic alone may be there.
     fields: Any = sys.modules.get("pydantic.fields")
     return fields is not None and isinstance(note, fields.FieldInfo)
 
@@ -381,12 +381,12 @@ def _flatten(notes: Iterable[Any]) -> Iterator[Any]:
 
 
 def _is_left_to_pydantic(note: Any) -> bool:
-    """Whether only pydantic can do what a note says, such as ``AfterValidator(...)``."""
+    """Whether only pydantic can apply a note, such as ``AfterValidator(...)``."""
     return hasattr(note, "__get_pydantic_core_schema__") or any(getattr(note, name, None) for name in _PYDANTIC_ONLY)
 
 
 def _keywords_of(note: Any) -> dict[str, Any]:
-    """Return the keywords that a note has: a text, a dict, a ``Doc`` or a pydantic Field."""
+    """Return the keywords of a note: a text, a dict, a ``Doc`` or a pydantic Field."""
     if isinstance(note, str) or is_lazy(note):
         return {"description": note}
     if isinstance(note, dict):
@@ -400,17 +400,17 @@ def _keywords_of(note: Any) -> dict[str, Any]:
 
 
 def _limits_of(note: Any) -> dict[str, Any]:
-    """Return the limits that a note of annotated_types or pydantic has, by the names these libraries use."""
+    """Return the limits of a note of annotated_types or pydantic, by the names in these libraries."""
     limits = {name: getattr(note, name, None) for name in (*_LIMITS, "pattern")}
     return {name: limit for name, limit in limits.items() if limit is not None and not callable(limit)}
 
 
 def _rules_of(limits: dict[str, Any], allowed: Collection[str], *, parsed: bool) -> dict[str, Any]:
-    """Write limits as keywords of JSON Schema.
+    """Convert limits to keywords of JSON Schema.
 
     :param allowed: The types that the schema allows.
-    :param parsed: The Python value has another form in JSON, such as a date, whose length is not that of the text.
-    :raises TypeError: for a limit that none of these types can have.
+    :param parsed: The Python value is parsed from text, such as a date; limits do not apply to the text.
+    :raises TypeError: for a limit that applies to none of these types.
     """
     rules = {}
     for name, limit in limits.items():
@@ -425,13 +425,13 @@ def _rules_of(limits: dict[str, Any], allowed: Collection[str], *, parsed: bool)
             found = {keyword.replace("Length", noun): limit for kind, noun in _NOUNS.items() if kind in allowed}
         if not found and not parsed:
             raise TypeError(f"the limit {name}={limit!r} does not fit the type")
-        # JSON has no form for an infinite limit, such as float(Decimal("1e400")), and no number that breaks it.
+        # An infinite limit, such as float(Decimal("1e400")), cannot be serialised, and no JSON number exceeds it.
         rules.update({keyword: rule for keyword, rule in found.items() if rule not in (math.inf, -math.inf)})
     return rules
 
 
 def _check_limits(load: Callable[[Any], Any], limits: dict[str, Any]) -> Callable[[Any], Any]:
-    """Make a loader that checks limits of the Python value, which JSON Schema cannot express."""
+    """Wrap a loader to check limits of the Python value, which JSON Schema cannot express."""
 
     def load_within(value: Any) -> Any:
         loaded = load(value)

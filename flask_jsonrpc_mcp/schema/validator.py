@@ -1,12 +1,11 @@
-"""Check schemas when a method is added, and values when it is called.
+"""Validate schemas when a method is registered, and values when it is called.
 
-jsonschema validates, with keywords of our own where its way will not do. Callers choose the values, so the work to
-check one must grow with its size, and not with its square or with a power of its depth. And a problem is reported at
-the member it is about, without a copy of the value in its text.
+jsonschema validates, but some of its keywords are replaced by ours. Callers choose the values, so the time to validate
+one must be linear in its size. And each error has the path of the member it is about, and no copy of the value.
 
-jsonschema-rs, from the ``speed`` extra, only accepts: if it does not, jsonschema lists what is wrong, so every response
-is the same with and without the extra. It is asked only about schemas that `types` generated, because the two libraries
-read some keywords in different ways.
+jsonschema-rs, from the ``speed`` extra, only accepts values. Those that it rejects go to jsonschema, so the errors are
+the same with and without the extra. It is used only for schemas that `types` generated, because the two libraries
+differ in some keywords.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 Errors: TypeAlias = Iterable[ValidationError]
 Check: TypeAlias = Callable[[Any, Any, Any, Any], Errors | None]
-"""How jsonschema calls a keyword: with the validator, the keyword's value, the instance and the schema around."""
+"""A keyword as jsonschema calls it: with the validator, the keyword's value, the instance and its schema."""
 
 _DYNAMIC = {"$dynamicRef", "$recursiveRef"}
 _REFERENCES = {"$ref", *_DYNAMIC}
@@ -63,7 +62,7 @@ def knows_keyword(schema: Schema, keyword: str) -> bool:
 def check_schema(schema: Schema) -> None:
     """Check a schema that was not generated here.
 
-    :raises ValueError: if it is not valid, or has a reference that leads out of it.
+    :raises ValueError: if it is not valid, or has a reference that points out of it.
     """
     _check_valid(schema, _dialect_of(schema))
     inside: Iterable[Schema] = list(walk(schema))
@@ -72,7 +71,7 @@ def check_schema(schema: Schema) -> None:
     dialect = schema.get("$schema", DIALECT)
     for inner in inside:
         if inner.get("$schema", dialect) != dialect:
-            raise ValueError(f"$schema {inner['$schema']!r} is another dialect than that of the schema around it")
+            raise ValueError(f"$schema {inner['$schema']!r} is another dialect than that of the outer schema")
         for pattern in (*([inner["pattern"]] if "pattern" in inner else ()), *inner.get("patternProperties", ())):
             try:
                 compile_pattern(pattern)
@@ -84,7 +83,7 @@ def _dialect_of(schema: Schema) -> type[Validator]:
     named = schema.get("$schema", DIALECT)
     dialect: type[Validator] | None = validators.validator_for({"$schema": named}, default=None)  # type: ignore[arg-type]
     if dialect is None or dialect is jsonschema.Draft3Validator:
-        raise ValueError(f"$schema {named!r} is not a JSON Schema dialect we know; leave it out for 2020-12")
+        raise ValueError(f"$schema {named!r} is not a supported JSON Schema dialect; remove it to use 2020-12")
     return dialect
 
 
@@ -99,7 +98,7 @@ def _check_valid(schema: Schema, dialect: type[Validator]) -> None:
 
 @functools.cache
 def _meta_schema() -> Validator:
-    """Make one schema of the vocabularies of 2020-12, which the meta-schema refers to: it is checked ten times faster.
+    """Merge the vocabularies of 2020-12, which the meta-schema refers to, into one schema: it is ten times faster.
 
     It has no formats; patterns, the only ones that matter, are compiled by `check_schema` itself.
     """
@@ -123,9 +122,9 @@ def _meta_schema() -> Validator:
 
 
 def _follow_references(schema: Schema) -> Iterator[Schema]:
-    """Yield a schema, the schemas inside it, and what its references lead to: a reference makes a schema of anything.
+    """Yield a schema, its subschemas, and the targets of its references, which can be anywhere in the schema.
 
-    :raises ValueError: if a reference leads out of the schema.
+    :raises ValueError: if a reference points out of the schema.
     """
     specification = specification_with(schema.get("$schema", DIALECT))
     root: Resource[Any] = specification.create_resource(schema)
@@ -149,14 +148,14 @@ def _follow_references(schema: Schema) -> Iterator[Schema]:
                 target = resolver.lookup(inner[keyword])
             except referencing.exceptions.Unresolvable as error:
                 raise ValueError(
-                    f"{keyword} {inner[keyword]!r} does not lead into the schema itself; nothing is ever fetched,"
-                    " so copy what it names into $defs"
+                    f"{keyword} {inner[keyword]!r} does not point into the schema itself; nothing is ever fetched,"
+                    " so copy its target into $defs"
                 ) from error
             pending.append((target.contents, target.resolver))
 
 
 def compile_fast_accept(schema: Schema) -> Callable[[Any], bool] | None:
-    """Make the function that accepts values of a schema generated by `types`, if jsonschema-rs is there."""
+    """Compile a schema of `types` with jsonschema-rs; ``None`` if that is not installed or cannot be used."""
     # In recursive schemas, which are the ones with $defs, jsonschema-rs goes deeper than jsonschema.
     if jsonschema_rs is None or "$defs" in schema:
         return None
@@ -166,7 +165,7 @@ def compile_fast_accept(schema: Schema) -> Callable[[Any], bool] | None:
 
 
 def _fast_keyword(fits: Callable[[object, str], bool]) -> type:
-    """Make a keyword as jsonschema-rs calls it, which is after the limits beside and around it."""
+    """Build a keyword for jsonschema-rs, which calls it after the limits of the same value."""
 
     class Keyword:
         def __init__(self, parent: Schema, rule: str, path: object) -> None:
@@ -180,41 +179,41 @@ def _fast_keyword(fits: Callable[[object, str], bool]) -> type:
 
 
 def compile_validator(schema: Schema) -> Validator:
-    """Make the validator of a schema that was checked or generated here."""
+    """Compile the validator of a schema that was checked or generated here."""
     dialect, keywords = _dialect_of(schema), {keyword for inner in walk(schema) for keyword in inner}
-    # Only where schemas have ids of their own can a dynamic reference lead to several places.
-    remembers = "$id" not in keywords or keywords.isdisjoint(_DYNAMIC)
+    # A dynamic reference can have several targets only if subschemas have ids.
+    caches = "$id" not in keywords or keywords.isdisjoint(_DYNAMIC)
     if "$schema" in keywords:
         schema = _without_dialect(schema)
-    # The empty registry matters: without one, a reference to http: or file: would be opened.
+    # Without this empty registry, jsonschema would fetch references to http: and file:.
     registry: Registry[Any] = Registry()
-    return _with_our_keywords(dialect, remembers=remembers)(schema, registry=registry)
+    return _with_our_keywords(dialect, caches=caches)(schema, registry=registry)
 
 
 def _without_dialect(schema: Schema) -> dict[str, Any]:
-    """Copy a schema without ``$schema``, because jsonschema falls back to its own keywords there."""
+    """Copy a schema without ``$schema``, at which jsonschema would switch back to its own keywords."""
     copied = map_subschemas(schema, _without_dialect)
     copied.pop("$schema", None)
     return copied
 
 
 @functools.cache
-def _with_our_keywords(dialect: type[Validator], *, remembers: bool) -> type[Validator]:
-    """Make the validator class of a dialect.
+def _with_our_keywords(dialect: type[Validator], *, caches: bool) -> type[Validator]:
+    """Build the validator class of a dialect.
 
-    :param remembers: What a reference leads to depends on its place alone, so it is followed once for each value.
+    :param caches: Each reference has one target, so its result is cached for each value.
     """
     checks: dict[str, Any] = {name: _OURS.get(name, check) for name, check in dialect.VALIDATORS.items()}
-    checks |= {name: _decided(checks[name]) for name in ("not", "contains") if name in checks}
-    if remembers:
-        checks |= {name: _followed_once(checks[name]) for name in _REFERENCES if name in checks}
+    checks |= {name: _fail_fast(checks[name]) for name in ("not", "contains") if name in checks}
+    if caches:
+        checks |= {name: _cached(checks[name]) for name in _REFERENCES if name in checks}
     checks |= {name: _guarded(name, check) for name, check in checks.items() if name not in ("type", *_LIMITS.values())}
     extended: type[Validator] = validators.extend(dialect, checks)  # type: ignore[no-untyped-call]
     return extended
 
 
 def _is_too_large(value: Any, schema: Schema) -> bool:
-    """Return whether a value breaks the limit in a schema, so that nothing else in there needs to be checked."""
+    """Return whether a value exceeds the limit in a schema; then the other keywords are not checked."""
     limit = _LIMITS.get(type(value), "")
     return limit in schema and len(value) > schema[limit]
 
@@ -226,17 +225,17 @@ class NoAlternative(ValidationError):
         super().__init__("fits no alternative")
         self._found_by = validator, schemas, instance
 
-    # When it is asked for: a list can have a million such items, and only the first are reported.
+    # Lazy, because a list can have a million such items, and only the first are reported.
     @cached_property
     def alternatives(self) -> list[list[ValidationError]]:
-        """The first errors of each alternative, but for ``false``, which nothing could fit."""
+        """The first errors of each alternative but ``false``."""
         validator, schemas, instance = self._found_by
         found = (validator.evolve(schema=schema).iter_errors(instance) for schema in schemas if schema is not False)
         return [list(itertools.islice(errors, MAX_PROBLEMS)) for errors in found]
 
 
 def _guarded(name: str, check: Check) -> Check:
-    """Check only values of the keyword's kind, and look into none that is too large."""
+    """Skip values that the keyword does not apply to, and values that exceed a limit in the schema."""
     kind: Any = _KINDS.get(name, object)
 
     def guarded(validator: Any, rules: Any, instance: Any, schema: Schema) -> Errors | None:
@@ -250,10 +249,10 @@ def _guarded(name: str, check: Check) -> Check:
     return guarded
 
 
-def _followed_once(check: Check) -> Check:
-    """Follow a reference once for each object and list, because in a recursive schema many ways can lead to them."""
+def _cached(check: Check) -> Check:
+    """Cache the result of a reference for each object and list, which a recursive schema can reach by many paths."""
 
-    def once(validator: Any, reference: Any, instance: Any, schema: Schema) -> Errors:
+    def cached(validator: Any, reference: Any, instance: Any, schema: Schema) -> Errors:
         errors = iter(check(validator, reference, instance, schema) or ())
         run = RUN.get()
         if run.collecting or not isinstance(instance, (dict, list)):
@@ -261,7 +260,7 @@ def _followed_once(check: Check) -> Check:
             return
         known = run.fits.setdefault(id(schema), {})
         fits = known.get(id(instance))
-        if fits is None or not (fits or run.deciding):
+        if fits is None or not (fits or run.fail_fast):
             first = next(errors, None)
             known[id(instance)] = first is None
             if first is not None:
@@ -270,23 +269,23 @@ def _followed_once(check: Check) -> Check:
         elif not fits:
             yield ValidationError("does not fit")
 
-    return once
+    return cached
 
 
 def _fits(validator: Any, rules: Any, instance: Any) -> bool:
-    with Run(RUN.get().fits, deciding=True):
+    with Run(RUN.get().fits, fail_fast=True):
         # Not is_valid(), nor any() around this function: each frame counts, where a value may have 64 levels.
         return next(validator.evolve(schema=rules).iter_errors(instance), None) is None
 
 
-def _decided(check: Check) -> Check:
-    """Check a keyword with nothing to say but yes or no about the schema inside it."""
+def _fail_fast(check: Check) -> Check:
+    """Run a check with ``fail_fast``: the errors inside ``not`` and ``contains`` are not reported."""
 
-    def decided(validator: Any, rules: Any, instance: Any, schema: Schema) -> Errors:
-        with Run(RUN.get().fits, deciding=True):
+    def fast(validator: Any, rules: Any, instance: Any, schema: Schema) -> Errors:
+        with Run(RUN.get().fits, fail_fast=True):
             return list(check(validator, rules, instance, schema) or ())
 
-    return decided
+    return fast
 
 
 def _type(validator: Any, types: str | Sequence[str], instance: Any, schema: Schema) -> Errors:
@@ -333,7 +332,7 @@ def _additional_properties(validator: Any, rules: Any, instance: Any, schema: Sc
 
 
 def _names(instance: dict[str, Any], schema: Schema) -> Iterable[str]:
-    """List the names of members, but for those that ``propertyNames`` refuses because they are too long."""
+    """List the names of members but those that are longer than ``propertyNames`` allows."""
     limits = schema.get("propertyNames")
     if not isinstance(limits, Mapping) or "maxLength" not in limits:
         return instance
@@ -357,9 +356,9 @@ def _unique_items(validator: Any, unique: bool, instance: Any, schema: Schema) -
 
 
 def _canonical(value: Any) -> str:
-    """Write a value as a text that is the same for equal values in JSON: 1 and 1.0 are equal, 1 and true are not.
+    """Serialise a value so that equal JSON values give equal texts: 1 and 1.0 are equal, 1 and true are not.
 
-    The hash of a text is secret. That of a number is not, and a caller could send many numbers with the same one.
+    A set of numbers would be slow for a caller who sends numbers with the same hash; hashes of texts are random.
     """
     if isinstance(value, list):
         return f"[{','.join(map(_canonical, value))}]"
@@ -400,13 +399,13 @@ def _if(validator: Any, condition: Any, instance: Any, schema: Schema) -> Errors
     branch = "else"
     if _fits(validator, condition, instance):
         branch = "then"
-        yield from validator.descend(instance, condition)  # has no errors, but may have members to collect
+        yield from validator.descend(instance, condition)  # has no errors, but may evaluate members
     if branch in schema:
         yield from validator.descend(instance, schema[branch], schema_path=branch)
 
 
 def _unevaluated(keyword: str) -> Check:
-    """Make a keyword with rules for the members, or the items, that nothing else in its schema has rules for."""
+    """Build ``unevaluatedProperties`` or ``unevaluatedItems``: rules for what no other keyword evaluates."""
 
     def check(validator: Any, rules: Any, instance: Any, schema: Schema) -> Errors:
         others = {name: value for name, value in schema.items() if name != keyword}
@@ -420,7 +419,7 @@ def _unevaluated(keyword: str) -> Check:
 
 
 def _collect(name: str, check: Check, validator: Any, rules: Any, instance: Any, schema: Schema) -> Errors | None:
-    """Collect the members, or the items, that a keyword has rules for."""
+    """Collect the members, or the items, that a keyword evaluates."""
     places: Iterable[Any] = ()
     match name:
         case "properties":

@@ -1,4 +1,4 @@
-"""Build JSON Schema and walk over it: the schemas inside a schema, what references lead to, copies without them."""
+"""Build and traverse JSON Schema: subschemas, the targets of references, copies without references."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from urllib.parse import unquote
 Schema = Mapping[str, Any]
 
 ANNOTATIONS = ("title", "description", "default", "examples", "deprecated")
-"""Keywords that say something to the reader and restrict nothing."""
+"""Keywords that describe a value, and do not restrict it."""
 
 ERROR_TEXTS = "errorMessage"
-"""A keyword with the texts that a caller reads, by the name of the rule that is broken; also that of ajv-errors."""
+"""A keyword with error messages for callers, by the keyword that failed; the same as in ajv-errors."""
 
 TYPES = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
 
 MAX_INLINED, MAX_NESTED = 500, 64
-"""`inline_references` leaves a schema as it is if more schemas than this would be inside, or inside each other."""
+"""Maximum number and depth of subschemas after `inline_references`; a schema with more is left as it is."""
 
 # Where the dialects from draft 4 to 2020-12 have schemas: as the value, in a list, or by name.
 _SINGLE = frozenset(
@@ -53,7 +53,7 @@ def nullable(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def map_subschemas(schema: Schema, change: Callable[[Schema], Any]) -> dict[str, Any]:
-    """Copy a schema with each schema directly inside it changed, but for ``true`` and ``false``."""
+    """Copy a schema, and change each direct subschema but ``true`` and ``false``."""
 
     def changed(inner: Any) -> Any:
         return change(inner) if isinstance(inner, Mapping) else inner
@@ -70,21 +70,21 @@ def map_subschemas(schema: Schema, change: Callable[[Schema], Any]) -> dict[str,
 
 
 def subschemas(schema: Schema) -> list[Schema]:
-    """List the schemas directly inside a schema, but for ``true`` and ``false``."""
+    """List the direct subschemas but ``true`` and ``false``."""
     found: list[Schema] = []
     map_subschemas(schema, found.append)
     return found
 
 
 def walk(schema: Schema) -> Iterator[Schema]:
-    """Yield a schema and all schemas inside it, without following references."""
+    """Yield a schema and all its subschemas, without following references."""
     yield schema
     for inner in subschemas(schema):
         yield from walk(inner)
 
 
 def resolve(root: Schema, reference: object) -> Any:
-    """Return what a reference by JSON Pointer leads to, such as ``#/$defs/word``; ``None`` for any other reference."""
+    """Return the target of a JSON Pointer such as ``#/$defs/word``; ``None`` for any other reference."""
     if reference == "#":
         return root
     if not isinstance(reference, str) or not reference.startswith("#/"):
@@ -98,7 +98,7 @@ def resolve(root: Schema, reference: object) -> Any:
 
 
 def types_of(schema: Any, root: Schema, _open: tuple[object, ...] = ()) -> frozenset[str]:
-    """Name the types that a schema allows, as its type, its choices or its alternatives say; all if they do not."""
+    """Return the types that a schema allows by ``$ref``, ``enum``, ``const``, ``type`` or alternatives; else all."""
     if not isinstance(schema, Mapping):
         return TYPES
     if "$ref" in schema:
@@ -130,9 +130,9 @@ def has_references(schema: Schema) -> bool:
 
 
 def replace_references(schema: Schema, address: str) -> dict[str, Any]:
-    """Copy a schema that will be part of a larger document, so that its references start at its place there.
+    """Copy a schema for a larger document, and change its references to start at its new location.
 
-    :param address: The place, such as ``#/components/schemas/article``.
+    :param address: The location, such as ``#/components/schemas/article``.
     """
     moved = map_subschemas(schema, lambda inner: replace_references(inner, address))
     reference = schema.get("$ref")
@@ -142,7 +142,7 @@ def replace_references(schema: Schema, address: str) -> dict[str, Any]:
 
 
 def can_be_wrapped(schema: Schema) -> bool:
-    """Return whether `wrap_schema` would keep every reference in a schema leading to the same place."""
+    """Return whether all references in a schema stay valid in `wrap_schema`."""
     return all(
         "$id" not in inner and str(inner.get("$ref", _DEFINITIONS[0])).startswith(_DEFINITIONS)
         for inner in walk(schema)
@@ -157,7 +157,7 @@ def wrap_schema(schema: Schema) -> dict[str, Any]:
 
 
 def inline_references(schema: Schema) -> dict[str, Any]:
-    """Copy a schema with definitions in the place of references to them, because many clients misread ``$ref``.
+    """Copy a schema with references replaced by their definitions, because many clients misread ``$ref``.
 
     The definitions stay where they are. A schema that is recursive, that has a ``$id`` inside, or that would become
     too large is copied as it is.
@@ -186,13 +186,13 @@ def inline_references(schema: Schema) -> dict[str, Any]:
 
 
 class _CannotInline(Exception):
-    """There are too many schemas, as in a definition that contains itself."""
+    """There are too many subschemas, as in a recursive definition."""
 
 
 class Definitions:
-    """Collects the classes that contain themselves while one schema is built.
+    """Collects the definitions of recursive classes while one schema is built.
 
-    Any other class is written in place, because many clients misread ``$ref``.
+    Any other class is inlined, because many clients misread ``$ref``.
     """
 
     def __init__(self) -> None:
@@ -201,7 +201,7 @@ class Definitions:
         self._recursive: dict[Hashable, str] = {}
 
     def schema_of(self, kind: Hashable, name: str, build: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Return the schema of a class, or a reference to it if the class contains itself."""
+        """Return the schema of a class, or a reference to it if the class is recursive."""
         if kind in self._open:
             self._recursive[kind] = self._open[kind]
         if kind not in self._recursive:
@@ -214,7 +214,7 @@ class Definitions:
         return {"$ref": f"#/$defs/{self._recursive[kind]}"}
 
     def adopt(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
-        """Return a schema that another library made, or a reference to it if a class in it contains itself."""
+        """Return a schema of another library, or a reference to it if the schema is recursive."""
         if "$defs" not in schema:
             return schema
         for known, definition in self.schemas.items():
@@ -225,7 +225,7 @@ class Definitions:
         return {"$ref": address}
 
     def attach(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """Add the definitions that the schema's references lead to."""
+        """Add the collected definitions to a schema."""
         return {**schema, "$defs": self.schemas} if self.schemas else schema
 
     def _free_name(self, name: str) -> str:

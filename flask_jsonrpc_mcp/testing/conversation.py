@@ -93,16 +93,16 @@ class Exchange:
 
     def answer(self, key: str, question: Question) -> Message | None:
         """Return the result of a question, if the test has an answer."""
-        # A question that is asked again was not answered in a usable way, and would be asked for ever.
+        # A question that is asked again had an unusable answer, and would be asked for ever.
         again = self.questions.get(key) == question and not callable(self.answers)
         self.questions[key] = question
-        answer = None if again else self._given(key, question)
+        answer = None if again else self._find_answer(key, question)
         if answer is None:
             self.unanswered[key] = question
             return None
         return _answer_result(question["method"], answer)
 
-    def _given(self, key: str, question: Question) -> Any:
+    def _find_answer(self, key: str, question: Question) -> Any:
         return self.answers(key, question) if callable(self.answers) else (self.answers or {}).get(key)
 
     def failure(self) -> Failure:
@@ -145,16 +145,16 @@ class Conversation:
         if self.version == MODERN:
             return self._request_modern(exchange)
         if self._session is None:
-            welcome = self._initialize()
+            response = self._initialize()
             if self._session is None:
-                return welcome
+                return response
         if exchange.listen and not self._has_log_level:
             self._send_request(Exchange("logging/setLevel", {"level": "debug"}))
             self._has_log_level = True
         return self._send_request(exchange)
 
     def _request_modern(self, exchange: Exchange) -> Reply:
-        """Send a request that stands alone, and send it again with the answers to its questions."""
+        """Send a request, and retry it with the answers to its questions."""
         meta = {
             PROTOCOL_VERSION: self.version,
             "io.modelcontextprotocol/clientInfo": CLIENT_INFO,
@@ -170,23 +170,24 @@ class Conversation:
             result = reply.body.get("result", {}) if isinstance(reply.body, dict) else {}
             if result.get("resultType") != "input_required":
                 return reply
-            given = {key: exchange.answer(key, asked) for key, asked in result.get("inputRequests", {}).items()}
+            requests = result.get("inputRequests", {})
+            responses = {key: exchange.answer(key, question) for key, question in requests.items()}
             if exchange.unanswered:
                 return reply
             state = {"requestState": result["requestState"]} if "requestState" in result else {}
-            params = {**exchange.params, "inputResponses": given, **state}
-        raise AssertionError(f"{exchange.target} has asked {MAX_ROUNDS} times: {given}")
+            params = {**exchange.params, "inputResponses": responses, **state}
+        raise AssertionError(f"{exchange.target} has asked {MAX_ROUNDS} times: {responses}")
 
     def _initialize(self) -> Reply:
         params = {"protocolVersion": self.version, "capabilities": self.capabilities, "clientInfo": CLIENT_INFO}
-        welcome = self._send_request(Exchange("initialize", params))
-        if welcome.status == 200:
-            session = welcome.headers.get(SESSION_HEADER)
+        response = self._send_request(Exchange("initialize", params))
+        if response.status == 200:
+            session = response.headers.get(SESSION_HEADER)
             self._session = {} if session is None else {SESSION_HEADER: session}
             if self.version >= "2025-06-18":
                 self._session[VERSION_HEADER] = self.version
             self._send_message({"method": "notifications/initialized"})
-        return welcome
+        return response
 
     def _send_request(
         self,
@@ -217,8 +218,8 @@ class Conversation:
             raise AssertionError(f"the app refused the answer to {key!r}: HTTP {reply.status}")
 
     def _send_message(self, message: Message, headers: Mapping[str, str] | None = None, **options: Any) -> Reply:
-        sent = {"Accept": f"application/json, {EVENTS}", **(self._session or {}), **(headers or {})}
-        return self.send("mcp", json={"jsonrpc": VERSION, **message}, headers=sent, **options)
+        headers = {"Accept": f"application/json, {EVENTS}", **(self._session or {}), **(headers or {})}
+        return self.send("mcp", json={"jsonrpc": VERSION, **message}, headers=headers, **options)
 
     def send(
         self,

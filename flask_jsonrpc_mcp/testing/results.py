@@ -211,7 +211,7 @@ def _shorten(value: Any) -> str:
 
 
 def read_failure(reply: Reply, registry: Registry) -> Failure:
-    """Find out why a call failed: from the signal if there was one, else from the response."""
+    """Read why a call failed, from the signal if it was sent, else from the response."""
     sent = reply.body.get("error") if isinstance(reply.body, dict) else None
     if reply.observed.get("error") is not None:
         return _observed_failure(sent, registry, **reply.observed)

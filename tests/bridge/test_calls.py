@@ -235,7 +235,7 @@ def test_a_tool_that_a_person_must_confirm_does_not_run_by_way_of_the_bridge(con
         pool.submit(server.serve_forever)
         try:
             bridge = connect(url=f"http://127.0.0.1:{port}", endpoint=endpoint)
-            assert "a person must confirm this first" in text_of(call(bridge, "delete", {"number": 7}))
+            assert "the user must confirm this first" in text_of(call(bridge, "delete", {"number": 7}))
             assert call(bridge, "trash", {"number": 8})["isError"] is False
         finally:
             server.shutdown()

@@ -103,12 +103,12 @@ def test_a_list_that_cannot_be_had_is_an_error_and_the_next_attempt_works(
 
 def test_a_list_without_an_end_is_given_up(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote_tools, "MAX_PAGES", 2)
-    assert "no end" in connect().ask(modern("tools/list"))["error"]["message"]
+    assert "more than 2 pages" in connect().ask(modern("tools/list"))["error"]["message"]
 
 
 def test_a_cursor_that_comes_again_is_not_sent_again(connect: Connect, drupal: DrupalSite) -> None:
     drupal.listed = {"tools": [], "nextCursor": "again"}
-    assert "no end" in connect().ask(modern("tools/list"))["error"]["message"]
+    assert "repeats a cursor" in connect().ask(modern("tools/list"))["error"]["message"]
     assert len(drupal.seen) < 10
 
 
@@ -124,7 +124,7 @@ def test_a_list_whose_pages_are_slow_is_given_up(
         drupal.stopped.wait(0.1)
 
     drupal.listing = listing
-    assert "no end" in connect(timeout=1).ask(modern("tools/list"))["error"]["message"]
+    assert "took too long" in connect(timeout=1).ask(modern("tools/list"))["error"]["message"]
     assert next(cursors) < 500
 
 
@@ -137,7 +137,7 @@ def test_the_size_of_a_list_is_bounded_over_all_pages(connect: Connect, drupal: 
         drupal.listed = {"tools": tools, "nextCursor": str(number)}
 
     drupal.listing = listing
-    assert "too long" in connect().ask(modern("tools/list"))["error"]["message"]
+    assert "The site lists more than" in connect().ask(modern("tools/list"))["error"]["message"]
     assert next(cursors) < 10
 
 

@@ -198,7 +198,7 @@ def test_a_tool_cannot_take_the_name_of_a_path(name: str) -> None:
         ({"annotations": ["readOnlyHint"]}, "annotations must be a dict"),
         ({"annotations": {"readOnlyHint": "yes"}}, "'readOnlyHint' must be True or False"),
         ({"annotations": {"destructiveHint": 1}}, "'destructiveHint' must be True or False"),
-        ({"annotations": {"x": 1j}}, "annotations: complex has no form in JSON"),
+        ({"annotations": {"x": 1j}}, "annotations: complex cannot be serialised as JSON"),
         ({"title": 5}, "title must be a str"),
         ({"title": "Pay\u202eee"}, r"invisible character U\+202E"),
     ],

@@ -186,7 +186,7 @@ CALLS: list[tuple[str, Any, str | None, Outcome]] = [
     ("lie", {}, None, ("broken", None)),
     ("nothing", {}, None, ("ok", None)),
     ("report", {}, None, ("ok", [1, 2])),
-    ("ask", {}, None, ("cannot ask", "This needs an MCP client that can do what it asks for: elicitation")),
+    ("ask", {}, None, ("cannot ask", "This needs an MCP client with the capability elicitation")),
     ("sure", {}, None, ("ok", "unasked")),
     ("hidden", {}, None, ("sign in", None)),
     ("hidden", {"x": 1}, "writer", ("absent", None)),

@@ -158,8 +158,8 @@ def test_a_client_whose_answers_never_fit_is_given_up(site: Site, monkeypatch: p
         (lambda: current_call.elicit("A?", key=7), "the key of a question must be a str, not int"),  # type: ignore[arg-type]
         (lambda: current_call.ask(a="A?"), "'a' must be an Elicit, ElicitUrl, Sample or ListRoots, not str"),  # type: ignore[arg-type]
         (lambda: current_call.elicit_url("Pay", 7), "the url of a question must be a str, not int"),  # type: ignore[arg-type]
-        (lambda: current_call.sample(7), "int among content blocks"),  # type: ignore[arg-type]
-        (lambda: current_call.sample("Hi", options={"temperature": object()}), "object has no form in JSON"),
+        (lambda: current_call.sample(7), "int is not a content block"),  # type: ignore[arg-type]
+        (lambda: current_call.sample("Hi", options={"temperature": object()}), "object cannot be serialised as JSON"),
         (
             lambda: current_call.sample(PromptMessage(EmbeddedResource("a:b", "c"))),
             "sampling takes text, image and audio content, not resource",
@@ -414,7 +414,7 @@ def test_a_method_may_do_without(site: Site) -> None:
             return f"unasked: {error.message}"
 
     site.tool(ask)
-    said = "unasked: This needs an MCP client that can do what it asks for: elicitation"
+    said = "unasked: This needs an MCP client with the capability elicitation"
     assert ModernClient(site.client).call("ask").get_json()["result"]["structuredContent"] == said
     assert site.invoke("ask", {}).get_json() == {"result": said}
     assert site.rpc_post(asking("ask")).get_json()["result"] == said
@@ -422,7 +422,7 @@ def test_a_method_may_do_without(site: Site) -> None:
 
 def test_faces_that_cannot_ask_say_so_in_their_own_words(site: Site) -> None:
     site.rpc.add_method("ask", mcp_tool(annotations={"readOnlyHint": True})(lambda: current_call.elicit("?").action))
-    text = "This needs an MCP client that can do what it asks for: elicitation"
+    text = "This needs an MCP client with the capability elicitation"
     needed: dict[str, Any] = {"requiredCapabilities": {"elicitation": {}}}
     rest = site.invoke("ask", {})
     assert rest.status_code == 400

@@ -18,9 +18,9 @@ from tests.support.answering import CANCEL, DECLINE, EVERYTHING, Respondent, acc
 from tests.support.mcp_messages import LegacyClient, ModernClient, client_of, error, result
 
 ERAS = [MODERN, LEGACY[0]]
-REFUSED = "Not done: the person who was asked did not agree"
+REFUSED = "Not done: the user declined"
 CANNOT_CONFIRM = (
-    "Not done: a person must confirm this first, and this MCP client cannot ask one. Connect a client with the"
+    "Not done: the user must confirm this first, and this MCP client cannot ask. Connect a client with the"
     " capability elicitation to /mcp (before 2026-07-28 it must also accept text/event-stream), or declare the tool"
     " with confirm_required=False to run it without the question"
 )

@@ -186,7 +186,7 @@ def test_arguments_that_are_no_object_are_refused_before_headers_are_compared(re
         ({"a": {"type": "string", "x-mcp-header": ""}}, "cannot be the name of a header"),
         ({"a": {"type": "string", "x-mcp-header": "a b"}}, "cannot be the name of a header"),
         ({"a": {"type": "number", "x-mcp-header": "A"}}, "'a' has another type"),
-        ({"a": {"type": "array", "items": {"type": "string", "x-mcp-header": "A"}}}, "may only stand on properties"),
+        ({"a": {"type": "array", "items": {"type": "string", "x-mcp-header": "A"}}}, "is allowed on properties only"),
         (
             {"a": {"type": "string", "x-mcp-header": "A"}, "b": {"type": "string", "x-mcp-header": "a"}},
             "the same x-mcp-header",
@@ -225,7 +225,7 @@ def test_a_modern_notification_is_heard(shop: Site) -> None:
 def test_a_tool_can_require_what_a_client_can_do(shop: Site, version: str) -> None:
     shop.rpc.add_method("summarise", mcp_tool(requires=["sampling"])(lambda: "short"))
     refused = client_of(version, shop.client).call("summarise")
-    assert error(refused)[1:] == (-32021, "This needs an MCP client that can do what it asks for: sampling")
+    assert error(refused)[1:] == (-32021, "This needs an MCP client with the capability sampling")
     assert refused.get_json()["error"]["data"] == {"requiredCapabilities": {"sampling": {}}}
     assert refused.status_code == (400 if version == MODERN else 200)
     able = client_of(version, shop.client, capabilities={"sampling": {}})

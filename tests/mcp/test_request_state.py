@@ -25,7 +25,7 @@ from tests.support.mcp_messages import ModernClient, error, result
 
 BELONGS = "params.requestState belongs to another request"
 ALTERED = "params.requestState was altered or has expired; send the request anew"
-TOO_LARGE = "the answers of one call may have 1048576 bytes together; these have more"
+TOO_LARGE = "the answers of one call have more than 1048576 bytes"
 UNREACHABLE = "Not run: this server cannot reach its mailbox, which has its questions; try again"
 CLOSED = "params.requestState was answered before or has expired; send the request anew"
 

@@ -18,7 +18,7 @@ from flask_limiter.util import get_remote_address
 from flask_jsonrpc_mcp import Call, McpBlueprint, mcp_tool, method_called
 from flask_jsonrpc_mcp.errors import Unauthorized
 from flask_jsonrpc_mcp.mcp import streams, subscriptions
-from flask_jsonrpc_mcp.mcp.streams import place_to_wait
+from flask_jsonrpc_mcp.mcp.streams import waiting_slot
 from tests.conftest import PERMISSIONS, Site, asking, basic, make_auth
 from tests.support.conversations import COMMENT, Conversation, Exchange
 from tests.support.load import PATIENCE, wait_until
@@ -359,7 +359,7 @@ def test_an_app_that_reads_or_drops_the_response_leaves_no_place_taken(tmp_path:
         assert reply["error"]["message"] == "This HTTP server cannot send events before the response is complete"
     responses = [client.post("subscriptions/listen", {"notifications": ALL}).text for _ in range(2)]
     assert responses == ["dropped"] * 2
-    with site.app.app_context(), place_to_wait():
+    with site.app.app_context(), waiting_slot():
         pass
 
 

@@ -170,7 +170,7 @@ SIMPLE = "a form can ask for a text, a number, true or false, or a choice of tex
         ({"a": list[str]}, f"'a': {SIMPLE}"),
         ({"a": Any}, f"'a': {SIMPLE}"),
         ({"a": int | str}, f"'a': {SIMPLE}"),
-        ({"a": complex}, "'a': complex has no form in JSON"),
+        ({"a": complex}, "'a': complex cannot be serialised as JSON"),
         ({"a": fields.Nested(Payment)}, f"'a': {SIMPLE}"),
         ({"properties": {"a": True}}, f"'a': {SIMPLE}"),
         ({"properties": {"a": {"type": "object"}}}, f"'a': {SIMPLE}"),

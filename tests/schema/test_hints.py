@@ -484,7 +484,7 @@ BOTH_WAYS: list[tuple[Any, dict[str, Any], Any, Any, Any, str]] = [
         "P14D",
         datetime.timedelta(14),
         "P1M",
-        "must not have years or months, which are not always as long",
+        "must not have years or months, because their length varies",
     ),
     (datetime.timedelta, DURATION, "PT0S", datetime.timedelta(0), "P999999999W", "is too large"),
     (Path, TEXT, "a/b.txt", Path("a/b.txt"), 1, "must be of type string, not integer"),
@@ -554,8 +554,8 @@ class Unspeakable:
 @pytest.mark.parametrize(
     ("hint", "says"),
     [
-        (Unspeakable, "Unspeakable has no form in JSON"),
-        (complex, "complex has no form in JSON"),
+        (Unspeakable, "Unspeakable cannot be serialised as JSON"),
+        (complex, "complex cannot be serialised as JSON"),
         (set[list[int]], "cannot be in a set, because it has no hash; use a list"),
         (dict[int, str], "int cannot be a member name"),
         ("Missing", "'Missing' is not a name of its module"),

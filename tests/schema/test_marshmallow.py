@@ -263,7 +263,7 @@ def test_unknown_arguments_follow_the_schemas_own_rule() -> None:
     assert excluding(a=1, b=2) == 1
     including = Taking(lambda **kwargs: kwargs, params=Including, output={})
     assert including(a=1, b=2) == {"a": 1, "b": 2}
-    with pytest.raises(TypeError, match=r"lets unknown arguments through.*\*\*kwargs"):
+    with pytest.raises(TypeError, match=r"accepts unknown arguments.*\*\*kwargs"):
         McpBlueprint().add_method("f", lambda a=0: a, params=Including)
 
 
@@ -282,7 +282,7 @@ def test_a_post_load_object_is_handed_over_whole() -> None:
 
 
 def test_a_partial_schema_and_a_function_that_needs_an_argument_raise() -> None:
-    with pytest.raises(TypeError, match="'name' may be missing"):
+    with pytest.raises(TypeError, match="params does not require 'name'"):
         McpBlueprint().add_method("f", lambda name, email="": name, params=AuthorSchema(partial=True))
 
 
@@ -344,11 +344,11 @@ def test_limits_on_dates_are_left_to_marshmallow() -> None:
 
 def test_a_schema_and_a_function_that_do_not_fit_raise() -> None:
     rpc = McpBlueprint()
-    with pytest.raises(TypeError, match=r"'email', which the function does not take"):
+    with pytest.raises(TypeError, match=r"params has 'email', but the function does not"):
         rpc.add_method("f", lambda name, other=1: name, params=AuthorSchema)
-    with pytest.raises(TypeError, match=r"'email' may be missing .* require it there"):
+    with pytest.raises(TypeError, match=r"does not require 'email', .* require it in params"):
         rpc.add_method("f", lambda name, email: name, params=AuthorSchema)
-    with pytest.raises(TypeError, match=r"'age' may be missing .* add it there"):
+    with pytest.raises(TypeError, match=r"does not require 'age', .* add it in params"):
         rpc.add_method("f", lambda name, age, email=None: name, params=AuthorSchema)
     with pytest.raises(TypeError, match="many=True"):
         rpc.add_method("f", lambda name: name, params=AuthorSchema(many=True))
@@ -432,7 +432,7 @@ def test_python_values_without_one_spelling_are_left_to_marshmallow(field: Any, 
 def test_metadata_is_plain_json() -> None:
     call = Taking(lambda x=None: x, params={"x": fields.Decimal(metadata={"examples": [Decimal("1.5")]})}, output={})
     assert call.schema["properties"]["x"]["examples"] == ["1.5"]
-    with pytest.raises(TypeError, match="object has no form in JSON"):
+    with pytest.raises(TypeError, match="object cannot be serialised as JSON"):
         Taking(lambda x=None: x, params={"x": fields.Raw(metadata={"examples": [object()]})})
 
 

@@ -175,9 +175,9 @@ class BadDefault:
 @pytest.mark.parametrize(
     ("kind", "says"),
     [
-        (WithInitVar, "WithInitVar cannot be made from its fields alone, because of 'scale'"),
+        (WithInitVar, "WithInitVar cannot be created from its fields alone, because of 'scale'"),
         (Unresolvable, "Unresolvable: the hint 'Missing' is not a name of its module"),
-        (BadDefault, "'a': the default 'text' breaks the schema of its own hint"),
+        (BadDefault, "'a': the default 'text' does not match its hint"),
     ],
 )
 def test_a_dataclass_no_arguments_could_make_raises(kind: type, says: str) -> None:

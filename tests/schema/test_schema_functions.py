@@ -57,14 +57,14 @@ def test_values_in_a_note_are_plain_json() -> None:
 
     def troubled(x: Strange) -> None: ...
 
-    with pytest.raises(TypeError, match=r"troubled\(\): .*object has no form in JSON"):
+    with pytest.raises(TypeError, match=r"troubled\(\): .*object cannot be serialised as JSON"):
         McpBlueprint().method(troubled)
 
 
 def test_a_default_that_breaks_its_own_hint_raises() -> None:
     def troubled(x: int = "a") -> None: ...  # type: ignore[assignment]
 
-    with pytest.raises(TypeError, match=r"troubled\(\): parameter 'x': the default 'a' breaks the schema"):
+    with pytest.raises(TypeError, match=r"troubled\(\): parameter 'x': the default 'a' does not match its hint"):
         McpBlueprint().method(troubled)
 
 
@@ -196,7 +196,7 @@ def by_keyword(*, arguments):  # type: ignore[no-untyped-def]
     [
         (slip, "did you mean 'stars'"),
         (hinted_slip, "'rating' is not in params; give it the name of a declared argument"),
-        (by_place, "'stars' cannot be given by name; remove the '/'"),
+        (by_place, "'stars' cannot be passed by name; remove the '/'"),
         (by_keyword, "remove the '\\*'"),
     ],
 )

@@ -539,7 +539,7 @@ class TestTalking:
 
     def test_a_confirmation_is_asked_for(self) -> None:
         assert in_terminal("call", "delete", "id=7", typed="y\n").endswith("Delete 7? [y/N]: 7 deleted\n")
-        assert "did not agree" in in_terminal("call", "delete", "id=7", typed="n\n")
+        assert "the user declined" in in_terminal("call", "delete", "id=7", typed="n\n")
         assert in_terminal("call", "delete", "id=7", "--no-input") == "7 deleted\n"
 
     def test_a_form_is_filled_in_until_it_fits(self) -> None:
@@ -588,7 +588,7 @@ class TestTalking:
         ran = run(app, "call", "think")
         assert (ran.exit_code, ran.stderr) == (
             1,
-            "think failed: This needs an MCP client that can do what it asks for: sampling\n",
+            "think failed: This needs an MCP client with the capability sampling\n",
         )
 
 

@@ -185,7 +185,7 @@ def test_a_tool_that_must_be_confirmed_does_not_run_for_a_client_that_cannot_ask
             connection.ask(
                 asking("initialize", {"protocolVersion": version, "capabilities": {}, "clientInfo": info}, 0)
             )
-        assert text_of(connection.ask(call)).startswith("Not done: a person must confirm this first")
+        assert text_of(connection.ask(call)).startswith("Not done: the user must confirm this first")
 
 
 def test_an_older_client_is_asked_on_the_line(connection: Connection[AppServer]) -> None:

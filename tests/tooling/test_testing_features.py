@@ -125,7 +125,7 @@ def test_questions_are_answered_all_at_once(talker: McpTestClient) -> None:
 def test_a_person_can_decline(talker: McpTestClient) -> None:
     assert talker.call("book", {"nights": 2}, answers={"person": "decline"}).value == {"booked": False}
     refused = talker.call("delete", {"id": 3}, answers={"confirm": "cancel"})
-    assert refused.error.message == "Not done: the person who was asked did not agree"
+    assert refused.error.message == "Not done: the user declined"
     assert talker.call("delete", {"id": 3}, answers={"confirm": "accept"}).value is True
 
 
