@@ -182,9 +182,7 @@ def test_after_the_pause_one_call_asks_and_the_others_do_not_wait(site: Site, is
 
 
 @pytest.mark.parametrize("status", [400, 401, 500])
-def test_a_response_to_one_token_keeps_no_other_from_being_asked_about(
-    site: Site, issuer: Issuer, status: int
-) -> None:
+def test_a_response_to_one_token_keeps_no_other_from_being_asked_about(site: Site, issuer: Issuer, status: int) -> None:
     """Some servers answer so to tokens of a form that they do not know, and anybody can send one."""
     say(issuer)
     issuer.answer(INTROSPECTION, {"error": "unsupported_token_type"}, status)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler
 from itertools import cycle
 from typing import Any
 
@@ -282,6 +284,28 @@ def test_case_76_a_slow_server_is_given_up(site: Site, issuer: Issuer) -> None:
     assert_unavailable(call(site, issuer.token()))
 
 
+@pytest.mark.parametrize("start", [b"HTTP/1.0 200 OK\r\nX: ", b"HTTP/1.0 200 OK\r\n\r\n"], ids=["header", "body"])
+def test_case_76_a_server_that_sends_byte_by_byte_is_given_up(
+    site: Site, issuer: Issuer, caplog: pytest.LogCaptureFixture, start: bytes
+) -> None:
+    """This waits, too. Each byte comes in time; only all of them together do not."""
+    ended = threading.Event()
+
+    def reply(handler: BaseHTTPRequestHandler) -> None:
+        handler.wfile.write(start)
+        for _ in range(20):
+            handler.wfile.write(b" ")
+            issuer.released.wait(0.5)
+        ended.set()
+        end_of_header = b"" if start.endswith(b"\n") else b"x\r\n\r\n"
+        handler.wfile.write(end_of_header + json.dumps({"keys": issuer.keys}).encode())
+
+    issuer.replies[JWKS] = reply
+    assert_unavailable(call(site, issuer.token()))
+    assert not ended.is_set()
+    assert "took more than 5 seconds" in caplog.text
+
+
 def test_case_76_one_bad_key_spoils_nothing(site: Site, issuer: Issuer) -> None:
     bad: list[Any] = [{"kty": "RSA", "kid": "bad", "n": "!", "e": "AQAB"}, {"kty": "odd"}, {}, [], None, 7]
     issuer.keys = [*bad, *issuer.keys]
@@ -318,6 +342,8 @@ def test_keys_past_the_64th_are_dropped(site: Site, issuer: Issuer) -> None:
         pytest.param({"jwks_uri": "file:///etc/passwd"}, id="case-77-file"),
         pytest.param({"jwks_uri": "ftp://127.0.0.1/jwks"}, id="case-77-ftp"),
         pytest.param({"jwks_uri": "http://127.0.0.1.keys.example/jwks"}, id="case-77-almost-loopback"),
+        pytest.param({"jwks_uri": "https://" + 70 * "k" + ".example/jwks"}, id="case-77-long-label"),
+        pytest.param({"jwks_uri": "https://xn--a/jwks"}, id="case-77-no-unicode"),
         pytest.param({"jwks_uri": 7}, id="case-77-number"),
         pytest.param({"jwks_uri": None}, id="case-77-no-jwks-uri"),
     ],
