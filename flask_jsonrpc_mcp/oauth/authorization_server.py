@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpcore
 import httpx
 
 from ..errors import MAX_QUOTED, ParseError, one_line
@@ -87,7 +86,7 @@ class _Deadline:
     def __init__(self) -> None:
         self._timer = threading.Timer(TIMEOUT, self._close)
         self._timer.daemon = True
-        self._stream: httpcore.NetworkStream | None = None
+        self._connection: socket.socket | None = None
         self.passed = False
 
     def __enter__(self) -> _Deadline:
@@ -99,15 +98,15 @@ class _Deadline:
 
     def trace(self, event: str, facts: Mapping[str, Any]) -> None:
         """Called by httpx for each step, such as a connection that is made, or secured."""
-        if isinstance(facts.get("return_value"), httpcore.NetworkStream):
-            self._stream = facts["return_value"]
+        stream: Any = facts.get("return_value")
+        if hasattr(stream, "get_extra_info"):
+            self._connection = stream.get_extra_info("socket")
 
     def _close(self) -> None:
         self.passed = True
-        connection = None if self._stream is None else self._stream.get_extra_info("socket")
-        if connection is not None:
+        if self._connection is not None:
             with suppress(OSError):  # it is closed already
-                connection.shutdown(socket.SHUT_RDWR)
+                self._connection.shutdown(socket.SHUT_RDWR)
 
 
 @functools.cache
