@@ -157,11 +157,11 @@ def metadata_urls(issuer: str) -> Iterator[str]:
 def endpoint_in(metadata: Mapping[str, Any], member: str) -> str:
     """Return a URL of the metadata.
 
-    :raises ServerFailure: if it is missing, or neither https nor on this machine.
+    :raises ServerFailure: if it is missing, or not https; http is for an issuer on this machine.
     """
-    url = metadata.get(member)
-    if not isinstance(url, str) or not is_secure_url(url):
-        raise ServerFailure(
-            f"the metadata of {metadata.get('issuer')} has the {member} {url!r}, which is not https", 200
-        )
+    url, issuer = metadata.get(member), metadata["issuer"]
+    # A remote issuer must not make us send requests to what listens on this machine only.
+    schemes = ("https",) if urlsplit(issuer).scheme == "https" else ("https", "http")
+    if not isinstance(url, str) or not is_secure_url(url) or urlsplit(url).scheme not in schemes:
+        raise ServerFailure(f"the metadata of {issuer} has the {member} {url!r}, which is not https", 200)
     return url

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from flask_jsonrpc_mcp.oauth.authorization_server import ServerFailure, endpoint_in
 from tests.conftest import Site, basic
 from tests.oauth.conftest import (
     EXPIRED,
@@ -28,6 +29,8 @@ from tests.oauth.conftest import (
 from tests.support.faces import Face
 from tests.support.issuer import JWKS, METADATA, Issuer, endless, issuing
 from tests.support.tokens import Signer, bearer, make_claims, private_key
+
+ISSUER = "https://login.example.com"
 
 NEW = Signer("rsa-2", "RS256", private_key("RS256", 1))
 """The key that the issuer rotates to."""
@@ -356,6 +359,14 @@ def test_metadata_that_cannot_be_trusted_are_an_error_in_the_log(
     assert_unavailable(call(site, issuer.token()))
     assert [record for record in caplog.records if record.levelno == logging.ERROR]
     assert issuer.count(JWKS) == 0
+
+
+def test_a_remote_issuer_does_not_lead_to_servers_on_this_machine() -> None:
+    for url in ("http://localhost:6379/jwks", "http://127.0.0.1/jwks", "http://[::1]/jwks"):
+        assert endpoint_in({"issuer": "http://127.0.0.1:8001", "jwks_uri": url}, "jwks_uri") == url
+        with pytest.raises(ServerFailure, match="is not https"):
+            endpoint_in({"issuer": ISSUER, "jwks_uri": url}, "jwks_uri")
+    assert endpoint_in({"issuer": ISSUER, "jwks_uri": f"{ISSUER}/jwks"}, "jwks_uri") == f"{ISSUER}/jwks"
 
 
 def test_case_83_a_remembered_token_is_refused_when_it_has_expired(site: Site, issuer: Issuer, clock: Clock) -> None:
