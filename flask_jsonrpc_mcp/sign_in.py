@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
-from flask import Request, current_app, g
+from flask import Request, current_app, g, request
 from flask.sansio.app import App
 from werkzeug.datastructures import Authorization
 from werkzeug.local import LocalProxy
@@ -232,10 +232,8 @@ class JWTExtendedAuth(SignIn):
 
     def find_user(self, request: Request) -> Any:
         from flask_jwt_extended import verify_jwt_in_request
-        from flask_jwt_extended.exceptions import JWTExtendedException
-        from jwt import PyJWTError
 
-        failures = (JWTExtendedException, PyJWTError)
+        failures = _jwt_errors()
         if "," in request.headers.get(self.header, ""):  # two headers that the server has joined
             raise Unauthorized()
         try:
@@ -253,8 +251,14 @@ class JWTExtendedAuth(SignIn):
     def set_user(self, user: Any) -> None:
         from flask_jwt_extended import verify_jwt_in_request
 
-        if user is None or user is not self._current_user():
+        if user is not None and user is self._current_user():
+            return
+        try:
             verify_jwt_in_request(optional=True, locations=self._locations())  # finds no token, and resets the user
+        except _jwt_errors() as error:  # it finds a token of another authentication method
+            if current_app.config["JWT_QUERY_STRING_NAME"] in request.args:
+                raise Unauthorized("Send credentials of one kind only") from error
+            verify_jwt_in_request(optional=True, locations=["query_string"])
 
     def _locations(self) -> list[str]:
         configured = current_app.config["JWT_TOKEN_LOCATION"]
@@ -366,6 +370,13 @@ def _permissions_of_role(manager: Any, role: Any) -> Iterator[str]:
         granted = [pair for pair in known if any(all(map(re.match, patterns, pair)) for patterns in granted)]
     for permission, view in granted:
         yield f"{permission} on {view}"
+
+
+def _jwt_errors() -> tuple[type[Exception], ...]:
+    from flask_jwt_extended.exceptions import JWTExtendedException
+    from jwt import PyJWTError
+
+    return JWTExtendedException, PyJWTError
 
 
 def _has_authorization(request: Request) -> bool:

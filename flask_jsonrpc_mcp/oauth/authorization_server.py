@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
-import time
+import socket
+import threading
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -48,11 +50,12 @@ def fetch(url: str, form: Mapping[str, str] | None = None, authorization: str | 
     :param form: What to POST; ``None`` for a GET.
     :raises ServerFailure: unless the response is 200 with a JSON object.
     """
-    deadline = time.monotonic() + TIMEOUT
+    method = "GET" if form is None else "POST"
     headers = {} if authorization is None else {"Authorization": authorization}
-    received = bytearray()
+    received, deadline = bytearray(), _Deadline()
+    trace = {"trace": deadline.trace}
     try:
-        with _client().stream("GET" if form is None else "POST", url, data=form, headers=headers) as response:
+        with deadline, _client().stream(method, url, data=form, headers=headers, extensions=trace) as response:
             status = response.status_code
             if status != 200:
                 raise ServerFailure(f"{url} answered with {status}", status)
@@ -60,17 +63,50 @@ def fetch(url: str, form: Mapping[str, str] | None = None, authorization: str | 
                 received += chunk
                 if len(received) > MAX_BYTES:
                     raise ServerFailure(f"{url} answered with more than {MAX_BYTES} bytes", status)
-                # The timeout of httpx is for each read, so a server that sends byte by byte never exceeds it.
-                if time.monotonic() > deadline:
-                    raise ServerFailure(f"{url} took more than {TIMEOUT:g} seconds")
+            if deadline.passed:  # without a Content-Length this was the end of the response
+                raise httpx.ReadTimeout("the response did not end")
             members = read(bytes(received))
-    except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-        raise ServerFailure(f"{url} cannot be reached: {type(error).__name__}: {error}") from error
+    # UnicodeError from host names that DNS cannot have.
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, UnicodeError) as error:
+        problem = f"took more than {TIMEOUT:g} seconds" if deadline.passed else "cannot be reached"
+        raise ServerFailure(f"{url} {problem}: {type(error).__name__}: {error}") from error
     except ParseError as error:
         raise ServerFailure(f"{url} answered with something that is not JSON", status) from error
     if not isinstance(members, dict):
         raise ServerFailure(f"{url} answered with something that is not a JSON object", status)
     return Document(members, response.headers)
+
+
+class _Deadline:
+    """Closes the connection of a request that takes too long.
+
+    The timeout of httpx is for each read, so a server that sends byte by byte never exceeds it.
+    """
+
+    def __init__(self) -> None:
+        self._timer = threading.Timer(TIMEOUT, self._close)
+        self._timer.daemon = True
+        self._connection: socket.socket | None = None
+        self.passed = False
+
+    def __enter__(self) -> _Deadline:
+        self._timer.start()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._timer.cancel()
+
+    def trace(self, event: str, facts: Mapping[str, Any]) -> None:
+        """Called by httpx for each step, such as a connection that is made, or secured."""
+        stream: Any = facts.get("return_value")
+        if hasattr(stream, "get_extra_info"):
+            self._connection = stream.get_extra_info("socket")
+
+    def _close(self) -> None:
+        self.passed = True
+        if self._connection is not None:
+            with suppress(OSError):  # it is closed already
+                self._connection.shutdown(socket.SHUT_RDWR)
 
 
 @functools.cache
@@ -121,11 +157,11 @@ def metadata_urls(issuer: str) -> Iterator[str]:
 def endpoint_in(metadata: Mapping[str, Any], member: str) -> str:
     """Return a URL of the metadata.
 
-    :raises ServerFailure: if it is missing, or neither https nor on this machine.
+    :raises ServerFailure: if it is missing, or not https; http is for an issuer on this machine.
     """
-    url = metadata.get(member)
-    if not isinstance(url, str) or not is_secure_url(url):
-        raise ServerFailure(
-            f"the metadata of {metadata.get('issuer')} has the {member} {url!r}, which is not https", 200
-        )
+    url, issuer = metadata.get(member), metadata["issuer"]
+    # A remote issuer must not make us send requests to what listens on this machine only.
+    schemes = ("https",) if urlsplit(issuer).scheme == "https" else ("https", "http")
+    if not isinstance(url, str) or not is_secure_url(url) or urlsplit(url).scheme not in schemes:
+        raise ServerFailure(f"the metadata of {issuer} has the {member} {url!r}, which is not https", 200)
     return url

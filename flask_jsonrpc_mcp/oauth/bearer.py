@@ -147,7 +147,10 @@ class OAuthSignIn(HTTPAuthSignIn):
 
     def apply_token(self, caller: Any) -> Any:
         token: AccessToken = request.environ[_ENVIRON_KEY]
-        return replace(caller, scopes=token.scopes, principal=_principal(token.issuer, token.subject, token.client_id))
+        machine = token.client_id if token.subject is None else None
+        return replace(
+            caller, scopes=token.scopes, principal=_principal(token.issuer, token.subject, machine, caller.principal)
+        )
 
 
 def _challenge(*parameters: tuple[str, str]) -> str:
@@ -155,10 +158,9 @@ def _challenge(*parameters: tuple[str, str]) -> str:
 
 
 @functools.lru_cache(maxsize=1024)
-def _principal(issuer: str, subject: str | None, client_id: str | None) -> str:
-    """Identify a caller by issuer and subject, so that it stays the same when the client gets its next token."""
-    identity = ("bearer", issuer, subject, None if subject else client_id)
-    return hashlib.sha256(repr(identity).encode()).hexdigest()
+def _principal(*identity: str | None) -> str:
+    """Identify a caller by issuer, subject and user, so that it stays the same when the client gets its next token."""
+    return hashlib.sha256(repr(("authorization:bearer", *identity)).encode()).hexdigest()
 
 
 def _blueprint() -> str:

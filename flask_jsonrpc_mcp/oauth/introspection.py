@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import logging
+import time
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote_plus
@@ -15,6 +16,9 @@ from .tokens import InvalidToken, TokenCache, digest
 REMEMBER_ACTIVE = 30
 """Seconds for which a response is cached, but not past the ``exp`` of the token."""
 REMEMBER_INACTIVE = 10
+
+PAUSE = 5
+"""The seconds for which nobody asks a server that could not be reached: each would wait, and hold a thread."""
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +38,7 @@ class Introspection:
         self._endpoint = endpoint
         self._active: TokenCache[Mapping[str, Any]] = TokenCache()
         self._inactive: TokenCache[bool] = TokenCache()
+        self._paused_until: float | None = None
 
     def read(self, token: str, facts: dict[str, Any]) -> Mapping[str, Any]:
         key = digest(token)
@@ -52,12 +57,21 @@ class Introspection:
         return {"iss": self._issuer, **reply}
 
     def _introspect(self, token: str) -> Mapping[str, Any]:
+        if self._paused_until is not None:
+            now = time.monotonic()
+            if now < self._paused_until:
+                raise SignInUnavailable()
+            self._paused_until = now + PAUSE  # for all others, while this thread tries again
         form = {"token": token, "token_type_hint": "access_token"}
         try:
-            return fetch(self._find_endpoint(), form, self._authorization).members
+            reply = fetch(self._find_endpoint(), form, self._authorization).members
         except ServerFailure as failure:
+            # A response is no reason for a pause: it may be about this token, and anybody can send one.
+            self._paused_until = time.monotonic() + PAUSE if failure.status is None else None
             logger.error("%s cannot introspect an access token: %s", self._issuer, failure)
             raise SignInUnavailable() from failure
+        self._paused_until = None
+        return reply
 
     def _find_endpoint(self) -> str:
         if self._endpoint is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
 
 from flask import Response, current_app, request, url_for
 from flask.sansio.app import App
@@ -45,18 +46,26 @@ def public_urls_of(blueprint: str, variables: Mapping[str, Any] | None = None) -
     """Return the URLs of a blueprint in the current request.
 
     :param variables: Values for its ``url_prefix``; by default those of the current request.
-    :raises ServerFault: if the public URL is not known.
+    :raises ServerFault: if the public URL is not known, or is one of another host.
     :raises werkzeug.routing.BuildError: if there is no value for a variable.
     """
     known: dict[str, PublicUrls] = current_app.extensions[PUBLIC_URLS]
     if blueprint in known:
         return known[blueprint]
-    values = (request.view_args or {}) if variables is None else variables
     [rule, *_] = current_app.url_map.iter_rules(blueprint + _MCP)
-    used = {name: value for name, value in values.items() if name in rule.arguments}
+    if variables is None:
+        # Not request.view_args, which url_value_preprocessor functions of the app may have changed.
+        variables = _adapter().match()[1] if rule.arguments else {}
+    used = {name: value for name, value in variables.items() if name in rule.arguments}
+    has_host = bool(rule.subdomain or rule.host)
+    url = url_for(blueprint + _MCP, _external=has_host, **used)
+    host, slash, path = url.partition("://")[2].partition("/") if has_host else ("", "", url)
     # Without SCRIPT_NAME, which is a part of the public URL already, and without what url_defaults of the app may add.
-    path = url_for(blueprint + _MCP, **used).removeprefix(request.script_root).partition("?")[0]
+    path = (slash + path).removeprefix(request.script_root).partition("?")[0]
     public = _public_url()
+    if has_host and urlsplit(public).hostname != host_name(host).lower():
+        # Blueprints that differ in their hosts only would accept each other's tokens.
+        raise _fault(f"OAuth does not work on {host}: it is not the host of the public URL, which is {public}")
     urls = PublicUrls(public + path, f"{public}{WELL_KNOWN}{path}")
     if not rule.arguments and current_app.config[PREFIX + "PUBLIC_URL"] is not None:
         known[blueprint] = urls
@@ -69,15 +78,17 @@ def _public_url() -> str:
         return configured
     # A client can send any Host, and the audience of tokens must not depend on it.
     if not is_loopback(host_name(request.host)):
-        fault = ServerFault(new_id())
-        current_app.logger.error(
-            "set %sPUBLIC_URL to the https URL of this app, such as 'https://site.example': OAuth needs it; only for"
-            " localhost the request decides, id=%s",
-            PREFIX,
-            fault.error_id,
+        raise _fault(
+            f"set {PREFIX}PUBLIC_URL to the https URL of this app, such as 'https://site.example': OAuth needs it; only"
+            " for localhost the request decides"
         )
-        raise fault
     return f"{request.scheme}://{request.host}{request.script_root}"
+
+
+def _fault(reason: str) -> ServerFault:
+    fault = ServerFault(new_id())
+    current_app.logger.error("%s, id=%s", reason, fault.error_id)
+    return fault
 
 
 def add_routes(app: App) -> None:
@@ -134,15 +145,18 @@ def _only_blueprint() -> tuple[str, dict[str, Any]]:
 
 
 def _blueprint_at(path: str) -> tuple[str, Mapping[str, Any]]:
-    adapter: Any = current_app.create_url_adapter(request)
     try:
-        endpoint, variables = adapter.match(path, method="POST")
+        endpoint, variables = _adapter().match(path, method="POST")
     except HTTPException as error:
         raise NoSuchPath() from error
     name, _, last = endpoint.rpartition(".")
     if f".{last}" != _MCP:
         raise NoSuchPath()
     return name, variables
+
+
+def _adapter() -> Any:
+    return current_app.create_url_adapter(request)
 
 
 def _oauth_of(registry: Registry | None) -> OAuthSignIn | None:

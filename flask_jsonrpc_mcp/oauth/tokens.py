@@ -145,7 +145,7 @@ class Verifier:
             raise InvalidToken("it is too long")
         key = digest(resource, token)
         known = self._cache.get(key)
-        if known is not None and time.time() < known.expires_at + self.leeway:
+        if known is not None and time.time() - self.leeway < known.expires_at:
             return known
         if not _TOKEN.fullmatch(token):
             raise InvalidToken("it has characters that are invalid in a token")
@@ -168,7 +168,7 @@ class Verifier:
         now, expires = time.time(), _seconds(claims, "exp")
         if expires is None:
             raise InvalidToken("it has no exp")
-        if now >= expires + self.leeway:
+        if now - self.leeway >= expires:
             raise InvalidToken("it has expired", "The access token has expired")
         if any((_seconds(claims, name) or 0) > now + self.leeway for name in ("nbf", "iat")):
             raise InvalidToken("its nbf or iat is in the future", "The access token is not valid yet")

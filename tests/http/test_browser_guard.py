@@ -199,6 +199,36 @@ def test_the_server_name_is_a_name_of_this_server(peer: str, host: str, expected
     assert status_from(site, peer, host) == expected
 
 
+@pytest.mark.parametrize("peer", [*LOOPBACK, *PRIVATE])
+@pytest.mark.parametrize("public", ["https://Site.Example", "https://site.example:8443/app"])
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("site.example", 200),
+        ("SITE.example:8000", 200),
+        ("localhost:8000", 200),
+        ("api.site.example", 403),
+        ("evil.example", 403),
+        ("evil-site.example", 403),
+        ("site.example.evil.example", 403),
+        ("site.example:8443.evil.example", 403),
+        ("site.example@evil.example", 403),
+    ],
+)
+def test_the_host_of_the_public_url_is_a_name_of_this_server(peer: str, public: str, host: str, expected: int) -> None:
+    """Whatever the port: a proxy in front of the app may have another one. A page cannot be rebound to this name."""
+    site = Site(McpBlueprint(), JSONRPC_MCP_PUBLIC_URL=public)
+    assert status_from(site, peer, host) == expected
+
+
+def test_the_allowed_hosts_count_and_not_the_public_url() -> None:
+    site = Site(
+        McpBlueprint(), JSONRPC_MCP_PUBLIC_URL="https://site.example", JSONRPC_MCP_ALLOWED_HOSTS=["other.example"]
+    )
+    assert status_from(site, LOOPBACK[0], "other.example") == 200
+    assert status_from(site, LOOPBACK[0], "site.example") == 403
+
+
 def test_a_host_that_is_none_has_no_pages_of_its_own(site: Site) -> None:
     peer = {"REMOTE_ADDR": PUBLIC[0]}
     assert status(site, {"Host": "x:99999", "Origin": "null"}, environ_overrides=peer) == 403

@@ -9,13 +9,16 @@ from typing import Any
 import pytest
 from flask_httpauth import HTTPTokenAuth, MultiAuth
 
-from flask_jsonrpc_mcp import McpBlueprint
+from flask_jsonrpc_mcp import McpBlueprint, current_call
+from flask_jsonrpc_mcp.sign_in import JWTExtendedAuth
 from tests.conftest import Site, basic, make_auth, make_token_auth
 from tests.oauth.conftest import (
+    EXPIRED,
     FACES,
     METADATA_URL,
     NOT_VALID,
     PUBLIC_URL,
+    assert_refused,
     assert_runs,
     challenges,
     declare,
@@ -24,8 +27,9 @@ from tests.oauth.conftest import (
     make_site,
     modern,
 )
-from tests.support.faces import Asked, Face
+from tests.support.faces import Asked, Face, rest
 from tests.support.issuer import Issuer
+from tests.support.servers import need_installed
 from tests.support.tokens import bearer
 
 BASE = {"resource_metadata": METADATA_URL, "scope": "articles:read"}
@@ -213,6 +217,41 @@ def test_own_tokens_and_access_tokens_share_a_scheme(issuer: Issuer, face: Face,
         assert response.status_code == 401
         assert challenges(response)[0][1]["error"] == "invalid_token"
     assert len(issuer.asked) == asked
+
+
+def jwt_extended_site(issuer: Issuer) -> tuple[Site, dict[str, str]]:
+    """A site with tokens of Flask-JWT-Extended and access tokens, and one of the former."""
+    need_installed("flask_jwt_extended")
+    from flask_jwt_extended import JWTManager, create_access_token, get_jwt_identity
+
+    rpc = McpBlueprint(auth=[JWTExtendedAuth(), make_oauth(issuer.url)])
+    site = Site(
+        rpc,
+        JSONRPC_MCP_PUBLIC_URL=PUBLIC_URL,
+        JWT_SECRET_KEY="a-secret-key-of-at-least-32-bytes",
+        JWT_TOKEN_LOCATION=["headers", "query_string"],
+    )
+    JWTManager(site.app)
+    site.tool(lambda: [current_call.caller.name, get_jwt_identity()], name="who")
+    with site.app.app_context():
+        return site, bearer(create_access_token("own"))
+
+
+def test_tokens_of_flask_jwt_extended_and_access_tokens_share_a_scheme(issuer: Issuer) -> None:
+    site, own = jwt_extended_site(issuer)
+    assert site.invoke("who", {}, headers=own).get_json() == {"result": ["own", "own"]}
+    assert site.invoke("who", {}, headers=bearer(issuer.token())).get_json() == {"result": ["ada", None]}
+    assert_refused(site.invoke("who", {}, headers=bearer(issuer.token(exp=1))), EXPIRED)
+    assert_refused(site.invoke("who", {}, headers=bearer("neither")))
+
+
+@pytest.mark.parametrize("in_query", ["x", "own"])
+def test_a_token_in_the_query_is_not_ignored_beside_an_access_token(issuer: Issuer, in_query: str) -> None:
+    site, own = jwt_extended_site(issuer)
+    token = own["Authorization"].removeprefix("Bearer ") if in_query == "own" else in_query
+    asked = rest("who", {})
+    response = site.client.post(f"{asked.path}?jwt={token}", json=asked.payload, headers=bearer(issuer.token()))
+    assert response.status_code == 401
 
 
 def test_an_own_token_is_known_while_the_authorization_server_is_down(issuer: Issuer) -> None:

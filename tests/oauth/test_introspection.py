@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+import threading
 from base64 import b64decode
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
@@ -25,7 +28,7 @@ from tests.oauth.conftest import (
     make_site,
 )
 from tests.support.faces import Face
-from tests.support.issuer import INTROSPECTION, JWKS, Issuer
+from tests.support.issuer import INTROSPECTION, JWKS, Answer, Issuer
 from tests.support.tokens import bearer, make_claims
 
 TOKEN = "an-opaque-token-of-ada"
@@ -135,6 +138,57 @@ def test_case_78_a_server_that_gives_no_answer_is_unavailable(
     assert_not_shown(TOKEN, response.text, str(response.headers), caplog.text)
     assert "s:cret" not in caplog.text
     assert_runs(site.invoke("public", {}, headers=basic("reader")))
+
+
+def test_a_server_that_cannot_be_reached_is_asked_again_after_five_seconds(
+    site: Site, issuer: Issuer, clock: Clock
+) -> None:
+    """Each token would hold a thread until the server is given up."""
+    say(issuer)
+    assert_runs(site.invoke("public", {}, headers=bearer(TOKEN)))
+    issuer.stop()
+    assert_unavailable(site.invoke("public", {}, headers=bearer("another")))
+    issuer.start()
+    asked = issuer.count(INTROSPECTION)
+    assert_unavailable(site.invoke("public", {}, headers=bearer("a-third")))
+    assert_runs(site.invoke("public", {}, headers=bearer(TOKEN)))  # is known
+    assert issuer.count(INTROSPECTION) == asked
+    clock.advance(6)
+    assert_refused(site.invoke("public", {}, headers=bearer("a-third")))
+    assert_refused(site.invoke("public", {}, headers=bearer("another")))
+
+
+def test_after_the_pause_one_call_asks_and_the_others_do_not_wait(site: Site, issuer: Issuer, clock: Clock) -> None:
+    say(issuer)
+    assert_refused(site.invoke("public", {}, headers=bearer("another")))  # finds the endpoint
+    issuer.stop()
+    assert_unavailable(site.invoke("public", {}, headers=bearer(TOKEN)))
+    clock.advance(6)
+    asked, answered = threading.Event(), threading.Event()
+
+    def reply(handler: BaseHTTPRequestHandler) -> None:
+        asked.set()
+        answered.wait(4)
+        Answer(issuer.introspected[TOKEN]).send(handler)
+
+    issuer.replies[INTROSPECTION] = reply
+    issuer.start()
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(site.invoke, "public", {}, headers=bearer(TOKEN))
+        assert asked.wait(4)
+        assert_unavailable(site.invoke("public", {}, headers=bearer("a-third")))
+        answered.set()
+        assert_runs(first.result())
+
+
+@pytest.mark.parametrize("status", [400, 401, 500])
+def test_a_response_to_one_token_keeps_no_other_from_being_asked_about(site: Site, issuer: Issuer, status: int) -> None:
+    """Some servers answer so to tokens of a form that they do not know, and anybody can send one."""
+    say(issuer)
+    issuer.answer(INTROSPECTION, {"error": "unsupported_token_type"}, status)
+    assert_unavailable(site.invoke("public", {}, headers=bearer("x.y.z")))
+    issuer.replies.clear()
+    assert_runs(site.invoke("public", {}, headers=bearer(TOKEN)))
 
 
 def test_a_good_answer_is_kept_for_half_a_minute(site: Site, issuer: Issuer, clock: Clock) -> None:

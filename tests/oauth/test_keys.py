@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler
 from itertools import cycle
 from typing import Any
 
 import pytest
 
+from flask_jsonrpc_mcp.oauth.authorization_server import ServerFailure, endpoint_in
 from tests.conftest import Site, basic
 from tests.oauth.conftest import (
     EXPIRED,
@@ -26,6 +29,8 @@ from tests.oauth.conftest import (
 from tests.support.faces import Face
 from tests.support.issuer import JWKS, METADATA, Issuer, endless, issuing
 from tests.support.tokens import Signer, bearer, make_claims, private_key
+
+ISSUER = "https://login.example.com"
 
 NEW = Signer("rsa-2", "RS256", private_key("RS256", 1))
 """The key that the issuer rotates to."""
@@ -283,6 +288,28 @@ def test_case_76_a_slow_server_is_given_up(site: Site, issuer: Issuer) -> None:
     assert_unavailable(call(site, issuer.token()))
 
 
+@pytest.mark.parametrize("start", [b"HTTP/1.0 200 OK\r\nX: ", b"HTTP/1.0 200 OK\r\n\r\n"], ids=["header", "body"])
+def test_case_76_a_server_that_sends_byte_by_byte_is_given_up(
+    site: Site, issuer: Issuer, caplog: pytest.LogCaptureFixture, start: bytes
+) -> None:
+    """This waits, too. Each byte comes in time; only all of them together do not."""
+    ended = threading.Event()
+
+    def reply(handler: BaseHTTPRequestHandler) -> None:
+        handler.wfile.write(start)
+        for _ in range(20):
+            handler.wfile.write(b" ")
+            issuer.released.wait(0.5)
+        ended.set()
+        end_of_header = b"" if start.endswith(b"\n") else b"x\r\n\r\n"
+        handler.wfile.write(end_of_header + json.dumps({"keys": issuer.keys}).encode())
+
+    issuer.replies[JWKS] = reply
+    assert_unavailable(call(site, issuer.token()))
+    assert not ended.is_set()
+    assert "took more than 5 seconds" in caplog.text
+
+
 def test_case_76_one_bad_key_spoils_nothing(site: Site, issuer: Issuer) -> None:
     bad: list[Any] = [{"kty": "RSA", "kid": "bad", "n": "!", "e": "AQAB"}, {"kty": "odd"}, {}, [], None, 7]
     issuer.keys = [*bad, *issuer.keys]
@@ -319,6 +346,8 @@ def test_keys_past_the_64th_are_dropped(site: Site, issuer: Issuer) -> None:
         pytest.param({"jwks_uri": "file:///etc/passwd"}, id="case-77-file"),
         pytest.param({"jwks_uri": "ftp://127.0.0.1/jwks"}, id="case-77-ftp"),
         pytest.param({"jwks_uri": "http://127.0.0.1.keys.example/jwks"}, id="case-77-almost-loopback"),
+        pytest.param({"jwks_uri": "https://" + 70 * "k" + ".example/jwks"}, id="case-77-long-label"),
+        pytest.param({"jwks_uri": "https://xn--a/jwks"}, id="case-77-no-unicode"),
         pytest.param({"jwks_uri": 7}, id="case-77-number"),
         pytest.param({"jwks_uri": None}, id="case-77-no-jwks-uri"),
     ],
@@ -331,6 +360,14 @@ def test_metadata_that_cannot_be_trusted_are_an_error_in_the_log(
     assert_unavailable(call(site, issuer.token()))
     assert [record for record in caplog.records if record.levelno == logging.ERROR]
     assert issuer.count(JWKS) == 0
+
+
+def test_a_remote_issuer_does_not_lead_to_servers_on_this_machine() -> None:
+    for url in ("http://localhost:6379/jwks", "http://127.0.0.1/jwks", "http://[::1]/jwks"):
+        assert endpoint_in({"issuer": "http://127.0.0.1:8001", "jwks_uri": url}, "jwks_uri") == url
+        with pytest.raises(ServerFailure, match="is not https"):
+            endpoint_in({"issuer": ISSUER, "jwks_uri": url}, "jwks_uri")
+    assert endpoint_in({"issuer": ISSUER, "jwks_uri": f"{ISSUER}/jwks"}, "jwks_uri") == f"{ISSUER}/jwks"
 
 
 def test_case_83_a_remembered_token_is_refused_when_it_has_expired(site: Site, issuer: Issuer, clock: Clock) -> None:

@@ -159,6 +159,54 @@ def test_a_prefix_with_a_variable_is_filled_in(issuer: Issuer) -> None:
     assert client.get("/other/mcp/tools/list", headers=token).status_code == 401
 
 
+def test_what_the_app_makes_of_a_variable_does_not_change_the_audience(issuer: Issuer) -> None:
+    """Two tenants may look alike as objects, and their tokens must not be taken for each other's."""
+    rpc = blueprint(issuer=issuer.url, url_prefix="/<tenant>")
+    app = make_app(rpc, JSONRPC_MCP_PUBLIC_URL=PUBLIC_URL)
+
+    @app.url_value_preprocessor
+    def load_tenant(endpoint: str | None, values: dict[str, Any] | None) -> None:
+        if values and "tenant" in values:
+            values["tenant"] = "some tenant"
+
+    client = app.test_client()
+    assert metadata_url(client.get("/acme/mcp/tools/list")) == f"{PUBLIC_URL}{PLACE}/acme/mcp"
+    token = bearer(issuer.token(aud=f"{PUBLIC_URL}/acme/mcp"))
+    assert client.get("/acme/mcp/tools/list", headers=token).status_code == 200
+    assert client.get("/other/mcp/tools/list", headers=token).status_code == 401
+
+
+def app_with_subdomains(**blueprints: McpBlueprint) -> Flask:
+    """An app on site.example, whose public URL is https://api.site.example, and these blueprints by subdomain."""
+    app = Flask("subdomains", subdomain_matching=True)
+    app.config.update(SERVER_NAME="site.example", JSONRPC_MCP_PUBLIC_URL="https://api.site.example", SECRET_KEY="x")
+    for subdomain, rpc in blueprints.items():
+        app.register_blueprint(rpc, subdomain=f"<{subdomain}>" if subdomain == "tenant" else subdomain)
+    return app
+
+
+def status_on(app: Flask, subdomain: str, headers: Any) -> int:
+    url = f"https://{subdomain}.site.example"
+    return app.test_client().get("/mcp/tools/list", headers=headers, base_url=url).status_code
+
+
+def test_requests_to_other_subdomains_do_not_change_the_audience(issuer: Issuer) -> None:
+    app = app_with_subdomains(api=blueprint(issuer=issuer.url))
+    found = app.test_client().get(PLACE, base_url="https://site.example").get_json()
+    assert found["resource"] == "https://api.site.example/mcp"
+    assert status_on(app, "api", bearer(issuer.token(aud="https://api.site.example/mcp"))) == 200
+
+
+def test_subdomains_do_not_share_an_audience(issuer: Issuer, caplog: pytest.LogCaptureFixture) -> None:
+    """There is one public URL, so only the blueprint on its host has tokens."""
+    token = bearer(issuer.token(aud="https://api.site.example/mcp"))
+    siblings = app_with_subdomains(api=blueprint("one", issuer.url), shop=blueprint("two", issuer.url))
+    assert [status_on(siblings, name, token) for name in ("api", "shop")] == [200, 500]
+    assert "OAuth does not work on shop.site.example" in caplog.text
+    tenants = app_with_subdomains(tenant=blueprint(issuer=issuer.url))
+    assert [status_on(tenants, name, token) for name in ("api", "acme")] == [200, 500]
+
+
 def mounted(app: Flask) -> Client:
     return Client(DispatcherMiddleware(Flask("root"), {"/shop": app}))
 

@@ -80,6 +80,13 @@ def test_the_leeway_can_be_less(issuer: Issuer) -> None:
     assert site.invoke("public", {}, headers=bearer(late)).status_code == 401
 
 
+@pytest.mark.parametrize("leeway", [30, 0.5])
+def test_a_token_may_expire_later_than_any_clock_can_show(issuer: Issuer, leeway: float) -> None:
+    site = make_site(make_oauth(issuer.url, leeway=leeway))
+    for _ in range(2):
+        assert site.invoke("public", {}, headers=bearer(issuer.token(exp=10**400, jti="same"))).status_code == 200
+
+
 def test_the_length_of_a_token_can_be_limited(issuer: Issuer) -> None:
     token = issuer.token()
     for limit, status in ((len(token), 200), (len(token) - 1, 401)):

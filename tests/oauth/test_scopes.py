@@ -298,6 +298,27 @@ def test_case_82_a_session_belongs_to_its_subject(issuer: Issuer) -> None:
         assert LegacyClient(site.client, headers=other, session=session).call("public").status_code == 404
 
 
+def test_a_client_that_is_called_like_a_user_is_another_caller(issuer: Issuer) -> None:
+    site = make_site(make_oauth(issuer.url), config={"SECRET_KEY": "key"})
+    ada = LegacyClient(site.client, headers=bearer(issuer.token()))
+    assert_runs(ada.call("public"))
+    machine = bearer(issuer.token(sub=None, client_id="ada"))
+    assert LegacyClient(site.client, headers=machine, session=ada.session).call("public").status_code == 404
+
+
+def test_a_session_belongs_to_the_user_that_the_callback_returns(issuer: Issuer) -> None:
+    """A subject may be different users, if another claim says which."""
+    oauth = make_oauth(issuer.url)
+    oauth.get_user_roles(lambda user: [])
+    oauth.verify_token(lambda token: {"id": f"{token.claims['tenant']}/{token.subject}"})
+    site = make_site(oauth, config={"SECRET_KEY": "key"})
+    ada = LegacyClient(site.client, headers=bearer(issuer.token(tenant="one")))
+    assert_runs(ada.call("public"))
+    for tenant, status in (("one", 200), ("two", 404)):
+        token = bearer(issuer.token(tenant=tenant))
+        assert LegacyClient(site.client, headers=token, session=ada.session).call("public").status_code == status
+
+
 def test_what_a_method_can_know_of_its_token(issuer: Issuer) -> None:
     oauth, seen = make_oauth(issuer.url), list[Any]()
     site = make_site(oauth)
