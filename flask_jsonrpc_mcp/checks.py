@@ -73,17 +73,17 @@ def checked_text(role: str, text: str) -> str:
     return text
 
 
-def checked_permissions(role: str, permissions: Iterable[str]) -> frozenset[str]:
+def checked_permissions(role: str, permissions: Iterable[str], kind: str = "permissions") -> frozenset[str]:
     if isinstance(permissions, str):
-        raise TypeError(f"{role} must be a list of permissions; write {role}=[{permissions!r}]")
+        raise TypeError(f"{role} must be a list of {kind}; write {role}=[{permissions!r}]")
     listed = list(permissions) if isinstance(permissions, Iterable) else [None]
     if not all(isinstance(permission, str) and permission for permission in listed):
-        raise TypeError(f"{role} must be a list of permissions, each a non-empty str")
+        raise TypeError(f"{role} must be a list of {kind}, each a non-empty str")
     return frozenset(listed)
 
 
 def checked_scopes(role: str, scopes: Iterable[str]) -> frozenset[str]:
-    checked = checked_permissions(role, scopes)
+    checked = checked_permissions(role, scopes, "scopes")
     for scope in sorted(checked):
         if not _SCOPE.fullmatch(scope):
             raise ValueError(f"{role}: {scope!r} cannot be a scope; use ASCII without spaces, quotes and backslashes")

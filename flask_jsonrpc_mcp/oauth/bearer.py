@@ -16,7 +16,7 @@ from werkzeug.routing import BuildError
 
 from ..auth import HTTPAuthSignIn, is_refused
 from ..config import PREFIX, server_info
-from ..errors import InsufficientScope, RpcError, Unauthorized
+from ..errors import MAX_QUOTED, InsufficientScope, RpcError, Unauthorized, one_line
 from ..registry import EXTENSION, Registry
 from .diagnosis import check_issuers, check_public_url
 from .metadata import add_routes, public_urls_of
@@ -125,25 +125,26 @@ class OAuthSignIn(HTTPAuthSignIn):
         return _BEARER.match(request.headers.get("Authorization", "")) is not None
 
     def authenticate(self, request: Request) -> tuple[Any, Authorization]:
-        token = self._verify(request)
-        request.environ[_ENVIRON_KEY] = token
-        if not self.auth.scopes <= token.scopes:
-            raise InsufficientScope(self.auth.scopes)
-        callback = self.auth.verify_token_callback
-        user = token if callback is None else self.auth.ensure_sync(callback)(token)
-        if is_refused(user):
-            raise InvalidToken("verify_token returned no user")
-        return token if user is True else user, _CREDENTIALS
-
-    def _verify(self, request: Request) -> AccessToken:
         # The rest of the header as it is: werkzeug would take a part of it, or parameters, for the token.
-        token = request.headers["Authorization"].strip(" ").partition(" ")[2].strip(" ")
+        text = request.headers["Authorization"].strip(" ").partition(" ")[2].strip(" ")
         try:
-            return self.verifier.verify(token, public_urls_of(_blueprint()).resource)
+            token = self.verifier.verify(text, public_urls_of(_blueprint()).resource)
+            request.environ[_ENVIRON_KEY] = token
+            if not self.auth.scopes <= token.scopes:
+                raise InsufficientScope(self.auth.scopes)
+            return self._find_user(token), _CREDENTIALS
         except InvalidToken as refused:
             facts = "".join(f" {name}={fact!r}" for name, fact in refused.facts.items())
             current_app.logger.warning("access token refused: %s%s", refused.reason, facts)
             raise
+
+    def _find_user(self, token: AccessToken) -> Any:
+        callback = self.auth.verify_token_callback
+        user = True if callback is None else self.auth.ensure_sync(callback)(token)
+        if is_refused(user):
+            facts = {"iss": token.issuer, "sub": one_line(token.id, MAX_QUOTED)}
+            raise InvalidToken("verify_token returned no user", "The user of the access token is not known here", facts)
+        return token if user is True else user
 
     def apply_token(self, caller: Any) -> Any:
         token: AccessToken = request.environ[_ENVIRON_KEY]

@@ -1,13 +1,14 @@
-"""Read tokens by introspection: a request to the authorization server for each token (RFC 7662). Does not use Flask."""
+"""Read tokens by introspection: a request to the authorization server for each token (RFC 7662)."""
 
 from __future__ import annotations
 
 import base64
-import logging
 import time
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote_plus
+
+from flask import current_app
 
 from ..errors import SignInUnavailable
 from .authorization_server import ServerFailure, discover, endpoint_in, fetch
@@ -19,8 +20,6 @@ REMEMBER_INACTIVE = 10
 
 PAUSE = 5
 """The seconds for which nobody asks a server that could not be reached: each would wait, and hold a thread."""
-
-logger = logging.getLogger(__name__)
 
 
 class Introspection:
@@ -68,7 +67,7 @@ class Introspection:
         except ServerFailure as failure:
             # A response is no reason for a pause: it may be about this token, and anybody can send one.
             self._paused_until = time.monotonic() + PAUSE if failure.status is None else None
-            logger.error("%s cannot introspect an access token: %s", self._issuer, failure)
+            current_app.logger.error("%s cannot introspect an access token: %s", self._issuer, failure)
             raise SignInUnavailable() from failure
         self._paused_until = None
         return reply

@@ -59,6 +59,8 @@ class JwtReader:
         if kid is not None and not (isinstance(kid, str) and 0 < len(kid) <= MAX_KID):
             raise InvalidToken("its key id is malformed")
         key = self._keys_for(claims.get("iss")).find(kid, alg)
+        if key is None and claims.get("iss") not in self._keys:
+            raise InvalidToken(f"its issuer is not {next(iter(self._keys))}")
         if key is None:
             raise InvalidToken("the issuer has no such key")
         try:

@@ -1,4 +1,4 @@
-"""The public keys of an issuer: fetched when first needed, refreshed, and kept through an outage. Does not use Flask.
+"""The public keys of an issuer: fetched when first needed, refreshed, and kept through an outage.
 
 A known key is used without waiting: only one thread at a time fetches. An unknown key may be new, so the keys are
 fetched again, but at most every `COOLDOWN` seconds, whatever clients send. If that fails, nothing is known about the
@@ -8,13 +8,13 @@ token.
 from __future__ import annotations
 
 import base64
-import logging
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
+from flask import current_app
 from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, Key, OKPKey, RSAKey
 
@@ -48,8 +48,6 @@ _CURVES = {
     "Ed25519": ("Ed25519",),
 }
 _MAX_AGE = re.compile(r"(?:^|[\s,])max-age=(\d{1,9})(?=$|[\s,])", re.IGNORECASE)
-
-logger = logging.getLogger(__name__)
 
 
 class KeySource(Protocol):
@@ -188,7 +186,7 @@ class FetchedKeys:
         finally:
             self._tried = time.monotonic()
         if not keys:
-            logger.warning("%s has no key that can verify signatures", self._uri)
+            current_app.logger.warning("%s has no key that can verify signatures", self._uri)
         found = _MAX_AGE.search(document.headers.get("Cache-Control", ""))
         age = MAX_AGE if found is None else min(max(int(found[1]), AGES[0]), AGES[1])
         self._fetched, self._stale, self._keys = self._tried, self._tried + age, keys
@@ -197,5 +195,5 @@ class FetchedKeys:
         now = time.monotonic()
         if self._warned is None or now - self._warned >= WARN_EVERY:
             self._warned = now
-            log: Callable[..., None] = logger.error if self._keys is None else logger.warning
+            log = current_app.logger.error if self._keys is None else current_app.logger.warning
             log("the keys of %s cannot be fetched: %s", self._issuer, failure)

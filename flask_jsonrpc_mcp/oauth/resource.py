@@ -83,6 +83,8 @@ class OAuthResource(HTTPTokenAuth):  # type: ignore[misc] # Flask-HTTPAuth has n
         self.client_credentials = client_credentials
         self.documentation = documentation
         self._audiences = frozenset([audience] if isinstance(audience, str) else audience or ())
+        if audience is not None and not all(isinstance(each, str) and each for each in self._audiences or [None]):
+            raise ValueError(f"audience must be what the authorization server writes into aud, not {audience!r}")
         self._algorithms = _checked_algorithms(algorithms)
         for name, url in (("jwks_uri", jwks_uri), ("introspection_endpoint", introspection_endpoint)):
             if url is not None and not is_secure_url(url):
@@ -149,7 +151,7 @@ class OAuthResource(HTTPTokenAuth):  # type: ignore[misc] # Flask-HTTPAuth has n
 def _checked_issuers(role: str, issuer: Any) -> tuple[str, ...]:
     issuers = tuple(issuer) if isinstance(issuer, (list, tuple, set, frozenset)) else (issuer,)
     for each in issuers:
-        if not isinstance(each, str) or not is_secure_url(each) or "?" in each:
+        if not isinstance(each, str) or not is_secure_url(each) or "?" in each or "/.well-known/" in each:
             raise ValueError(
                 f"{role} must be the https URL of an authorization server, such as 'https://login.example.com', not"
                 f" {each!r}; http is only for localhost"

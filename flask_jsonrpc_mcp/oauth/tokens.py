@@ -36,10 +36,15 @@ class InvalidToken(Unauthorized):
     :param description: What the client is told.
     """
 
-    def __init__(self, reason: str, description: str = "The access token is not valid") -> None:
+    def __init__(
+        self,
+        reason: str,
+        description: str = "The access token is not valid",
+        facts: Mapping[str, str] | None = None,
+    ) -> None:
         super().__init__(description)
         self.reason = reason
-        self.facts: dict[str, str] = {}
+        self.facts = dict(facts or {})
 
 
 @dataclass(frozen=True)

@@ -97,6 +97,7 @@ NOT_VALID = "The access token is not valid"
 EXPIRED = "The access token has expired"
 NOT_YET = "The access token is not valid yet"
 OTHER_AUDIENCE = "The access token is for another audience"
+UNKNOWN_USER = "The user of the access token is not known here"
 OTHER_ISSUER = "The access token comes from another issuer"
 
 

@@ -48,7 +48,10 @@ def test_the_public_names() -> None:
         (ISSUER, {"introspection": ("a", "b"), "introspection_endpoint": "http://a.example"}, "introspection_endpoint"),
         (ISSUER, {"implies": {"a b": ["c"]}}, "implies"),
         (ISSUER, {"implies": {"a": ["b c"]}}, "implies"),
-        (ISSUER, {"scopes": "articles:read"}, "scopes"),
+        (f"{ISSUER}/.well-known/openid-configuration", {}, "issuer"),
+        (ISSUER, {"audience": []}, "audience"),
+        (ISSUER, {"audience": ["a", 7]}, "audience"),
+        (ISSUER, {"scopes": "articles:read"}, "a list of scopes"),
         (ISSUER, {"scope_prefix": "api: "}, "scope_prefix"),
     ],
 )

@@ -21,6 +21,7 @@ from tests.oauth.conftest import (
     NOT_YET,
     OTHER_AUDIENCE,
     OTHER_ISSUER,
+    UNKNOWN_USER,
     assert_not_shown,
     assert_refused,
     assert_runs,
@@ -346,6 +347,23 @@ def test_a_refusal_is_logged_with_its_reason(site: Site, issuer: Issuer, caplog:
         record.getMessage().replace("'", " ").replace(",", " ").split()
     )
     assert "x" * 201 not in record.getMessage()
+
+
+def test_the_log_names_a_user_whom_the_app_does_not_know(issuer: Issuer, caplog: pytest.LogCaptureFixture) -> None:
+    """A client may send the person to the sign-in page again and again, and only the log says why."""
+    oauth = make_oauth(issuer.url)
+    oauth.verify_token(lambda token: None)
+    assert_refused(make_site(oauth).invoke("public", {}, headers=bearer(issuer.token(sub="bob"))), UNKNOWN_USER)
+    assert f"access token refused: verify_token returned no user iss='{issuer.url}' sub='bob'" in caplog.messages
+
+
+def test_the_log_names_the_issuer_that_a_token_should_have(
+    site: Site, issuer: Issuer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also if the keys of the other issuer are not known here."""
+    token = Signer("of-another-issuer").token(make_claims("https://other.example"))
+    assert_refused(site.invoke("public", {}, headers=bearer(token)))
+    assert any(f"its issuer is not {issuer.url}" in message for message in caplog.messages)
 
 
 def test_a_log_line_is_one_line(site: Site, issuer: Issuer, caplog: pytest.LogCaptureFixture) -> None:
