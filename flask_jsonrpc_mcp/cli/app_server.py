@@ -52,11 +52,13 @@ class AppServer:
 
     def initialize(self, message: RpcRequest) -> tuple[Session, Any]:
         with self._open_request() as opened:
-            return server.initialize(message, RequestContext.new(*opened, mount=NAME))
+            return server.initialize(message, RequestContext.new(*opened, mount=lambda: NAME))
 
     def answer(self, exchange: Exchange) -> Any:
         with self._open_request() as opened:
-            context = RequestContext.new(*opened, mount=NAME, cancellation=exchange.cancellation, send=exchange.send)
+            context = RequestContext.new(
+                *opened, mount=lambda: NAME, cancellation=exchange.cancellation, send=exchange.send
+            )
             if exchange.session is None:
                 result = server.handle(exchange.message, context)
                 return self._listen(result, exchange) if isinstance(result, Subscription) else result

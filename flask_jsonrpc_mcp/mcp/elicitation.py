@@ -139,5 +139,5 @@ def _binding(message: RpcRequest, context: RequestContext) -> str:
     params: Any = message.params
     lasting = {name: value for name, value in params.items() if name not in _RETRY_MEMBERS}
     # Sorted, because a client may retry with the members in another order.
-    bound = [message.method, lasting, context.caller.principal, context.mount]
+    bound = [message.method, lasting, context.caller.principal, context.mount()]
     return hashlib.sha256(json.dumps(bound, sort_keys=True).encode()).hexdigest()

@@ -38,7 +38,7 @@ def post(request: Request, registry: Registry, caller: Caller) -> Response:
         current_app._get_current_object(),  # type: ignore[attr-defined]
         registry,
         caller,
-        mount=_mount(request),
+        mount=partial(_mount, request),
         headers=request.headers,
         named_version=named_version,
         send=None if backlog is None else backlog.add,

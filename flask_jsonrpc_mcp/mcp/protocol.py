@@ -96,7 +96,7 @@ class Progress:
 class RequestContext(NamedTuple):
     """Everything about a request besides its method and params.
 
-    :param mount: The blueprint and its URL; what is signed at one is not valid at another.
+    :param mount: Returns the blueprint and its URL. What is signed at one is not valid at another.
     :param headers: The HTTP headers; ``None`` on stdio.
     :param named_version: The ``MCP-Protocol-Version`` header.
     :param capabilities: The client capabilities that methods can use.
@@ -112,7 +112,7 @@ class RequestContext(NamedTuple):
     cancellation: Cancellation
     log_level: LogLevel
     progress: Progress
-    mount: str = ""
+    mount: Callable[[], str] = str
     headers: Headers | None = None
     named_version: str | None = None
     capabilities: frozenset[str] = frozenset()

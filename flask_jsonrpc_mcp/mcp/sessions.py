@@ -89,7 +89,7 @@ def can_sign(app: Flask) -> bool:
 
 def make_id(session: Session, context: RequestContext) -> str:
     """Build the id of a session."""
-    owner = [context.caller.principal, context.mount]
+    owner = [context.caller.principal, context.mount()]
     content = [session.version, sorted(session.capabilities), *owner, secrets.token_hex(8)]
     return signer(context.app, _SALT).dumps(content)
 
@@ -104,7 +104,7 @@ def read_id(token: str, context: RequestContext) -> Session:
         check_age(issued, context.setting("SESSION_MAX_AGE"))
     except (BadData, TypeError, ValueError) as error:  # the last two for the format of another release
         raise SessionNotFound() from error
-    if owner != (context.caller.principal, context.mount):
+    if owner != (context.caller.principal, context.mount()):
         raise SessionNotFound()
     return session
 

@@ -144,9 +144,13 @@ class Shape:
             return False  # jsonschema-rs cannot read it, such as half a surrogate pair
 
     def _find_problems(self, value: Any) -> list[Problem]:
+        problems: list[Problem] = []
         try:
-            problems = itertools.chain.from_iterable(map(_problems_of, self._validator.iter_errors(value)))
-            return list(itertools.islice(problems, MAX_PROBLEMS))
+            for error in self._validator.iter_errors(value):
+                problems += itertools.islice(_problems_of(error), MAX_PROBLEMS - len(problems))
+                if len(problems) == MAX_PROBLEMS:
+                    break
+            return problems
         except (RecursionError, OverflowError):
             # A rule such as multipleOf: 0.1 cannot be computed for every number that JSON can have.
             return [Problem("", "could not be checked against the schema")]
