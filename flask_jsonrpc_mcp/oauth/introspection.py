@@ -19,7 +19,7 @@ REMEMBER_ACTIVE = 30
 REMEMBER_INACTIVE = 10
 
 PAUSE = 5
-"""The seconds for which nobody asks a server that could not be reached: each would wait, and hold a thread."""
+"""Seconds without requests to a server that could not be reached. Each request would wait, and hold a thread."""
 
 
 class Introspection:
