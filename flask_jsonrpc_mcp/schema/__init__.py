@@ -9,12 +9,14 @@ Mistakes raise when the method is registered; the validator is compiled for the 
 * ``types``: from hints to JSON Schema, and back from JSON to Python values; ``signatures``: which hints there are
 * ``marshmallow_schemas``, ``pydantic_types``: the same for the classes of these libraries
 * ``validator``: jsonschema with our keywords; ``formats``: formats and patterns
+* ``texts``: arguments that arrive as text, such as those of a query string
 * ``walk``: build and traverse schemas
 """
 
-from .params import MIRROR_KEYWORD, MirroredArgument, Params, compile_output, compile_params, read_texts
+from .params import MIRROR_KEYWORD, MirroredArgument, Params, compile_output, compile_params
 from .shape import SchemaSpec, Shape
 from .signatures import Function
+from .texts import read_texts
 
 __all__ = [
     "MIRROR_KEYWORD",
