@@ -7,12 +7,14 @@ takes a JSON-RPC request, which has the member ``jsonrpc``; `jsonrpc` answers th
 from __future__ import annotations
 
 import re
+from importlib.util import find_spec
 from typing import Any, TypeVar
 
 from flask import Request, Response, current_app, request
 
 from ..auth import Caller
 from ..call import Call
+from ..config import server_info
 from ..errors import MissingParameter, NoSuchPath, RpcError
 from ..invoke import invoke
 from ..method import Method
@@ -30,9 +32,11 @@ from .io import (
     read_query,
     rest_error,
 )
-from .routes import ANY_VERB, Route
+from .routes import ANY_VERB, Route, own_url
 
 FACE = "rest"
+OPENAPI = "openapi_document"
+"""The endpoint of the OpenAPI document."""
 
 # The member "jsonrpc" in the parameter "query", percent-encoded or not.
 _MESSAGE = re.compile(rb"(?:^|&)query=[^&]*(?:%22|\")jsonrpc(?:%22|\")")
@@ -64,6 +68,36 @@ def describe_tool(request: Request, registry: Registry, caller: Caller) -> Respo
     if registry.methods.is_lazy:
         response.vary.add("Accept-Language")
     return response
+
+
+def openapi_document(request: Request, registry: Registry, caller: Caller) -> Response:
+    """Describe the tools of this caller as an OpenAPI 3.1 document."""
+    if not has_openapi():
+        raise NoSuchPath("The OpenAPI document needs apispec: install flask-jsonrpc-mcp[openapi]")
+    from ..openapi.document import describe_tools, join_document  # imports apispec
+
+    registry.auth.require_discovery(caller)
+    config, listing = current_app.config, registry.methods.listing_for(caller)
+    get_methods = config["JSONRPC_MCP_GET_METHODS"]
+
+    def describe(tools: tuple[Method, ...], next_cursor: str | None) -> Page:
+        return Page(describe_tools(tools, registry.auth.sign_ins, get_methods))
+
+    described = listing.page(f"openapi {get_methods}", 0, max(1, len(listing.methods)), describe)
+    server = server_info(current_app)
+    info = {"title": server["name"], "version": server["version"]}
+    if config["JSONRPC_MCP_INSTRUCTIONS"]:
+        info["description"] = str(config["JSONRPC_MCP_INSTRUCTIONS"])
+    page = make_page(join_document(info, own_url("mcp", external=True), described.body))
+    response = page_response(request, page, registry, caller, config["JSONRPC_MCP_LIST_MAX_AGE"])
+    if listing.is_lazy:
+        response.vary.add("Accept-Language")
+    return response
+
+
+def has_openapi() -> bool:
+    """Whether the package that the OpenAPI document needs is installed."""
+    return find_spec("apispec") is not None
 
 
 def invoke_tool(request: Request, registry: Registry, caller: Caller) -> Response:
@@ -116,6 +150,7 @@ ROUTES = (
     Route("/mcp/tools/list", "list_tools", {"GET": list_tools}, rest_error),
     Route("/mcp/tools/describe", "describe_tool", {"GET": describe_tool}, rest_error),
     Route("/mcp/tools/invoke", "invoke_tool", {"POST": invoke_tool}, rest_error),
+    Route("/mcp/openapi.json", OPENAPI, {"GET": openapi_document}, rest_error),
     Route("/mcp/tools/<name>", "call_tool", {"GET": get_tool, "POST": post_tool}, tool_error),
     Route("/mcp/<path:rest>", "nothing_here", {ANY_VERB: not_found}, rest_error),
 )
