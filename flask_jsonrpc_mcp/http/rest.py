@@ -74,9 +74,18 @@ def openapi_document(request: Request, registry: Registry, caller: Caller) -> Re
     """Describe the tools of this caller as an OpenAPI 3.1 document."""
     if not has_openapi():
         raise NoSuchPath("The OpenAPI document needs apispec: install flask-jsonrpc-mcp[openapi]")
+    registry.auth.require_discovery(caller)
+    page = make_page(make_document(registry, caller))
+    response = page_response(request, page, registry, caller, current_app.config["JSONRPC_MCP_LIST_MAX_AGE"])
+    if registry.methods.is_lazy:
+        response.vary.add("Accept-Language")
+    return response
+
+
+def make_document(registry: Registry, caller: Caller) -> bytes:
+    """Build the OpenAPI document; the part that describes the tools is cached like a page of the list."""
     from ..openapi.document import describe_tools, join_document  # imports apispec
 
-    registry.auth.require_discovery(caller)
     config, listing = current_app.config, registry.methods.listing_for(caller)
     get_methods = config["JSONRPC_MCP_GET_METHODS"]
 
@@ -88,11 +97,7 @@ def openapi_document(request: Request, registry: Registry, caller: Caller) -> Re
     info = {"title": server["name"], "version": server["version"]}
     if config["JSONRPC_MCP_INSTRUCTIONS"]:
         info["description"] = str(config["JSONRPC_MCP_INSTRUCTIONS"])
-    page = make_page(join_document(info, own_url("mcp", external=True), described.body))
-    response = page_response(request, page, registry, caller, config["JSONRPC_MCP_LIST_MAX_AGE"])
-    if listing.is_lazy:
-        response.vary.add("Accept-Language")
-    return response
+    return join_document(info, own_url("mcp", external=True), described.body)
 
 
 def has_openapi() -> bool:

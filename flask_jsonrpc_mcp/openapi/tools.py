@@ -62,7 +62,7 @@ def tools_from_document(
     :raises TypeError, ValueError: naming the operation and the fix.
     """
     chosen = choose(read_operations(document), include)
-    return [make_tool(operation, name=_name_of(operation, name), annotations=annotations) for operation in chosen]
+    return [make_tool(operation, name=tool_name(operation, name), annotations=annotations) for operation in chosen]
 
 
 def make_tool(
@@ -131,7 +131,8 @@ def _description_of(operation: Operation) -> str:
     return "\n\n".join(texts) or f"{operation.method} {operation.path}"
 
 
-def _name_of(operation: Operation, naming: Naming) -> str:
+def tool_name(operation: Operation, naming: Naming) -> str:
+    """Return the name of the tool of an operation."""
     if callable(naming):
         return checked_name(None, naming(operation))
     own = _NOT_IN_NAMES.sub("_", operation.id).strip("_")
