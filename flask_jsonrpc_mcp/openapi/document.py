@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from apispec import APISpec
@@ -60,8 +60,12 @@ def describe_tools(tools: Iterable[Method], sign_ins: Iterable[SignIn], get_meth
         spec.components.security_scheme(name, scheme)
     for tag in dict.fromkeys(map(_tag_of, described)):
         spec.tag({"name": tag})
+    names = {tool.name for tool in described}
     for tool in described:
-        spec.path(f"/tools/{tool.name}", operations=_operations(tool, spec, list(schemes), get_methods))
+        operations = _operations(tool, spec, list(schemes))
+        if get_methods == GET_ALL or (get_methods == GET_READ_ONLY and tool.read_only):
+            operations["get"] = _by_get(tool, operations["post"], names)
+        spec.path(f"/tools/{tool.name}", operations=operations)
     made = spec.to_dict()
     return write({member: made[member] for member in ("tags", "paths", "components") if member in made})
 
@@ -88,7 +92,7 @@ def _security_scheme(sign_in: SignIn) -> tuple[str, dict[str, Any] | None]:
     return scheme.lower(), {"type": "http", "scheme": scheme.lower(), **note}
 
 
-def _operations(tool: Method, spec: APISpec, schemes: list[str], get_methods: str) -> dict[str, Any]:
+def _operations(tool: Method, spec: APISpec, schemes: list[str]) -> dict[str, Any]:
     arguments = _as_component(tool.params.schema, f"{tool.name}.arguments", spec)
     common: dict[str, Any] = {"tags": [_tag_of(tool)], "description": tool.description}
     if tool.tool is not None and tool.tool.title is not None:
@@ -98,11 +102,17 @@ def _operations(tool: Method, spec: APISpec, schemes: list[str], get_methods: st
         common["security"] = [*anyone, *({name: sorted(tool.scopes)} for name in schemes)]
     common["responses"] = _responses(tool, spec, schemes)
     body = {"content": {JSON: {"schema": arguments}}, "required": True}
-    operations = {"post": {"operationId": tool.name, **common, "requestBody": body}}
-    if get_methods == GET_ALL or (get_methods == GET_READ_ONLY and tool.read_only):
-        # The names of tools have no colon, so that these ids are unique.
-        operations["get"] = {"operationId": f"get:{tool.name}", **common, "parameters": _parameters(tool, arguments)}
-    return operations
+    return {"post": {"operationId": tool.name, **common, "requestBody": body}}
+
+
+def _by_get(tool: Method, by_post: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """Describe the same call with a query string. Its id must not be the name of another tool."""
+    prefix = "get_"
+    while prefix + tool.name in names:
+        prefix += "_"
+    common = {member: value for member, value in by_post.items() if member != "requestBody"}
+    arguments = by_post["requestBody"]["content"][JSON]["schema"]
+    return {**common, "operationId": prefix + tool.name, "parameters": _parameters(tool, arguments)}
 
 
 def _responses(tool: Method, spec: APISpec, schemes: list[str]) -> dict[str, Any]:

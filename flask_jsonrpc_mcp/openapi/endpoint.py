@@ -103,7 +103,7 @@ class Endpoint:
         :raises RpcError: if the running tool was called by an inner request, or the response is too large.
         """
         if INNER in request.environ:
-            raise RpcError("A tool of this kind cannot call itself through an endpoint", status=508)
+            raise RpcError("A tool of this kind cannot call itself through an endpoint", status=400)
         app = _app()
         with_cookies = accepts_cookies(request)
         environ = self._environ(sent, call, with_cookies=with_cookies)

@@ -6,15 +6,19 @@ Each API is in ``tests/host_apps``; the frameworks share an environment, which `
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.deploy.test_clients import PYTHON, PYTHON_LEGACY
 from tests.deploy.test_host_apps import HostApp, basic, by_password, serve
-from tests.support.servers import Reply, Server
+from tests.support.documents import read_blocks
+from tests.support.servers import ROOT, Reply, Server, need_made
 
 FRAMEWORKS = ["smorest", "apiflask", "restx", "openapi3", "connexion", "apispec"]
 PREFIXES = {"restx": "/api", "connexion": "/v1"}
@@ -142,3 +146,15 @@ def check_same(expected: Reply, found: Reply) -> None:
 
 def titles(server: Server, books: str) -> list[str]:
     return [book["title"] for book in server.request(books).json()]
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs/frameworks").glob("*.md")), ids=lambda page: page.stem)
+def test_the_page_about_a_framework_is_true(page: Path, tmp_path: Path) -> None:
+    [block] = read_blocks(page)
+    (tmp_path / "app.py").write_text(block.text, encoding="utf-8")
+    environment = ROOT / ".host_apps/openapi"
+    need_made(environment / ".installed", "host-apps")
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [environment / "bin/python", "app.py"]
+    ran = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, check=False)
+    assert ran.returncode == 0, ran.stderr

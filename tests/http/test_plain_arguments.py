@@ -7,8 +7,7 @@ from typing import Any, Literal
 import pytest
 
 from flask_jsonrpc_mcp import McpBlueprint, RpcError
-from tests.conftest import Site, basic, make_auth
-from tests.support.mcp_messages import asking
+from tests.conftest import Site, asking, basic, make_auth
 
 
 @pytest.fixture
@@ -51,7 +50,15 @@ def shop() -> Site:
     return site
 
 
-DEFAULTS = {"count": 1, "discount": None, "tags": None, "sizes": [], "paid": False, "kind": 1, "options": {}}
+DEFAULTS: dict[str, Any] = {
+    "count": 1,
+    "discount": None,
+    "tags": None,
+    "sizes": [],
+    "paid": False,
+    "kind": 1,
+    "options": {},
+}
 
 
 def test_post_takes_the_arguments_and_answers_with_the_result(shop: Site) -> None:
@@ -99,7 +106,7 @@ def test_failures_have_the_shape_of_rest(shop: Site, name: str, body: Any, statu
 
 @pytest.mark.parametrize("send", ["post", "get"])
 def test_a_challenge_has_the_shape_of_rest_too(shop: Site, send: str) -> None:
-    body = {"json": {}} if send == "post" else {}
+    body: dict[str, Any] = {"json": {}} if send == "post" else {}
     for response in (
         getattr(shop.client, send)("/mcp/tools/write", **body),
         getattr(shop.client, send)("/mcp/tools/sell", **body, headers=basic("reader", "wrong")),
