@@ -155,6 +155,6 @@ def test_the_page_about_a_framework_is_true(page: Path, tmp_path: Path) -> None:
     environment = ROOT / ".host_apps/openapi"
     need_made(environment / ".installed", "host-apps")
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [environment / "bin/python", "app.py"]
+    command = [str(environment / "bin/python"), "app.py"]
     ran = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, check=False)
     assert ran.returncode == 0, ran.stderr
