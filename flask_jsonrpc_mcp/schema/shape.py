@@ -1,4 +1,5 @@
 """`Shape`: a JSON Schema that is published to clients and enforced on values, and the messages for invalid ones.
+`Params`: the shape of a method's arguments, and how they are passed to its function.
 
 jsonschema, marshmallow and pydantic take longer to import than everything else an app with tools needs. So this package
 imports `validator`, `marshmallow_schemas` and `pydantic_types` inside functions, for the first value or declaration
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ..errors import MAX_PROBLEMS, MAX_QUOTED, InvalidParams, Problem, one_line, pointer
 from ..strict_json import to_plain
@@ -172,6 +173,64 @@ class Shape:
         if problems:
             raise ResultError("the result does not match the output schema: " + "; ".join(map(str, problems)))
         return plain
+
+
+class MirroredArgument(NamedTuple):
+    """An argument, by its path of properties, and the name of the header that repeats it."""
+
+    header: str
+    path: tuple[str, ...]
+
+    def value_in(self, arguments: Any) -> Any:
+        """Find its value; ``None`` if it is missing."""
+        for step in self.path:
+            arguments = arguments.get(step) if isinstance(arguments, Mapping) else None
+        return arguments
+
+
+@dataclass(frozen=True, eq=False)
+class Params:
+    """The parameters of a method.
+
+    :param load: Converts valid arguments to the values that the function takes.
+    :param whole: The function has one parameter, which takes all arguments as one object.
+    :param reserved: Names that Python passes itself, such as the ``self`` of a bound method.
+    :param mirrored: The arguments that HTTP clients repeat in headers.
+    """
+
+    shape: Shape
+    load: Callable[[Mapping[str, Any]], Any] = dict
+    whole: bool = False
+    reserved: frozenset[str] = frozenset()
+    mirrored: tuple[MirroredArgument, ...] = ()
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        return self.shape.schema
+
+    def bind(self, arguments: Mapping[str, Any] | Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Validate arguments, by name or by position, and convert them to those of the Python call.
+
+        :raises InvalidParams: with every problem.
+        """
+        named = arguments if isinstance(arguments, Mapping) else self._by_name(arguments)
+        collisions = self.reserved & named.keys()
+        others = [Problem(pointer("", name), "is not expected here") for name in collisions] if collisions else []
+        loaded = self.shape.load(named, self.load, others)
+        if self.whole:
+            return (loaded,), {}
+        if not isinstance(loaded, Mapping):
+            raise TypeError(
+                f"params loads a {type(loaded).__name__}, but the function takes its arguments by name;"
+                " give it one parameter for all of them"
+            )
+        return (), dict(loaded)
+
+    def _by_name(self, values: Sequence[Any]) -> dict[str, Any]:
+        names = list(self.schema["properties"])
+        if len(values) > len(names):
+            raise InvalidParams([Problem("", f"takes at most {len(names)} arguments, got {len(values)}")])
+        return dict(zip(names, values, strict=False))
 
 
 def check_schema(schema: Schema) -> None:
