@@ -14,9 +14,9 @@ from flask.sansio.app import App
 from werkzeug.datastructures import Authorization
 from werkzeug.routing import BuildError
 
-from ..auth import HTTPAuthSignIn, is_refused
 from ..config import PREFIX, server_name
 from ..errors import MAX_QUOTED, InsufficientScope, RpcError, Unauthorized, one_line
+from ..httpauth import HTTPAuthSignIn, is_refused
 from ..registry import EXTENSION, Registry
 from .diagnosis import check_issuers, check_public_url
 from .metadata import add_routes, public_urls_of

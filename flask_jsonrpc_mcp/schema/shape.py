@@ -63,8 +63,10 @@ class ResultError(Exception):
 
 
 @dataclass
-class Run:
-    """The state of one validation, and of the loading that follows.
+class Validation:
+    """The state of the validation of one value, and of the loading that follows. A context manager.
+
+    jsonschema calls the function of a keyword without any state, so it is in `running_validation`.
 
     :param fits: Cached results: whether an object or list is valid, by the ids of the reference and of the value.
     :param fail_fast: Only yes or no matters, so one error is enough.
@@ -76,15 +78,19 @@ class Run:
     collecting: bool = False
     collected: set[Any] = field(default_factory=set)
 
-    def __enter__(self) -> Run:
-        self._token = RUN.set(self)
+    def nested(self, *, fail_fast: bool = False, collecting: bool = False) -> Validation:
+        """Return the state for a part of the value, with the same cache."""
+        return Validation(self.fits, fail_fast, collecting)
+
+    def __enter__(self) -> Validation:
+        self._token = running_validation.set(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        RUN.reset(self._token)
+        running_validation.reset(self._token)
 
 
-RUN: ContextVar[Run] = ContextVar("run")
+running_validation: ContextVar[Validation] = ContextVar("flask_jsonrpc_mcp.running_validation")
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +129,7 @@ class Shape:
         """List what is wrong with a value, in the order of the schema, at most `MAX_PROBLEMS`."""
         if self._is_accepted(value):
             return []
-        with Run():
+        with Validation():
             return self._find_problems(value)
 
     def load(self, value: Any, load: Callable[[Any], Any], others: Sequence[Problem] = ()) -> Any:
@@ -132,7 +138,7 @@ class Shape:
         :param others: More problems to report.
         :raises InvalidParams: with every problem.
         """
-        with Run():
+        with Validation():
             problems = [] if self._is_accepted(value) else self._find_problems(value)
             if problems or others:
                 raise InvalidParams([*problems, *others])
@@ -160,7 +166,7 @@ class Shape:
         """Return whether a part of the value that is being loaded is valid."""
         if self._is_accepted(value):
             return True
-        with Run(RUN.get().fits, fail_fast=True):
+        with running_validation.get().nested(fail_fast=True):
             return self._validator.is_valid(value)
 
     def dump_result(self, result: Any) -> Any:

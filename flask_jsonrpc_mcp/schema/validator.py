@@ -29,7 +29,7 @@ from referencing.jsonschema import specification_with
 
 from ..errors import MAX_PROBLEMS
 from .formats import compile_pattern, has_format, matches
-from .shape import RUN, Run
+from .shape import running_validation
 from .walk import TYPE_NAMES, Schema, map_subschemas, subschemas, walk
 
 jsonschema_rs: Any
@@ -242,7 +242,7 @@ def _guarded(name: str, check: Check) -> Check:
         limit: Any = _LIMITS.get(type(instance))
         if not isinstance(instance, kind) or (limit in schema and len(instance) > schema[limit]):
             return None
-        if RUN.get().collecting:
+        if running_validation.get().collecting:
             return _collect(name, check, validator, rules, instance, schema)
         return check(validator, rules, instance, schema)
 
@@ -254,13 +254,13 @@ def _cached(check: Check) -> Check:
 
     def cached(validator: Any, reference: Any, instance: Any, schema: Schema) -> Errors:
         errors = iter(check(validator, reference, instance, schema) or ())
-        run = RUN.get()
-        if run.collecting or not isinstance(instance, (dict, list)):
+        validation = running_validation.get()
+        if validation.collecting or not isinstance(instance, (dict, list)):
             yield from errors
             return
-        known = run.fits.setdefault(id(schema), {})
+        known = validation.fits.setdefault(id(schema), {})
         fits = known.get(id(instance))
-        if fits is None or not (fits or run.fail_fast):
+        if fits is None or not (fits or validation.fail_fast):
             first = next(errors, None)
             known[id(instance)] = first is None
             if first is not None:
@@ -273,7 +273,7 @@ def _cached(check: Check) -> Check:
 
 
 def _fits(validator: Any, rules: Any, instance: Any) -> bool:
-    with Run(RUN.get().fits, fail_fast=True):
+    with running_validation.get().nested(fail_fast=True):
         # Not is_valid(), nor any() around this function: each frame counts, where a value may have 64 levels.
         return next(validator.evolve(schema=rules).iter_errors(instance), None) is None
 
@@ -282,7 +282,7 @@ def _fail_fast(check: Check) -> Check:
     """Run a check with ``fail_fast``: the errors inside ``not`` and ``contains`` are not reported."""
 
     def fast(validator: Any, rules: Any, instance: Any, schema: Schema) -> Errors:
-        with Run(RUN.get().fits, fail_fast=True):
+        with running_validation.get().nested(fail_fast=True):
             return list(check(validator, rules, instance, schema) or ())
 
     return fast
@@ -409,10 +409,10 @@ def _unevaluated(keyword: str) -> Check:
 
     def check(validator: Any, rules: Any, instance: Any, schema: Schema) -> Errors:
         others = {name: value for name, value in schema.items() if name != keyword}
-        with Run(RUN.get().fits, collecting=True) as run:
+        with running_validation.get().nested(collecting=True) as collecting:
             list(validator.evolve(schema=others).iter_errors(instance))
         for place in range(len(instance)) if isinstance(instance, list) else instance:
-            if place not in run.collected:
+            if place not in collecting.collected:
                 yield from _member(validator, instance, place, rules)
 
     return check
@@ -440,7 +440,7 @@ def _collect(name: str, check: Check, validator: Any, rules: Any, instance: Any,
             return _all_of(validator, [inner for inner in rules if _fits(validator, inner, instance)], instance, schema)
         case "allOf" | "if" | "dependentSchemas" | "$ref" | "$dynamicRef" | "$recursiveRef":
             return check(validator, rules, instance, schema)
-    RUN.get().collected.update(places)
+    running_validation.get().collected.update(places)
     return None
 
 
