@@ -129,10 +129,6 @@ class Authenticator:
         """Whether any caller can have permissions."""
         return self.permissions_loader is not None or any(each.knows_permissions for each in self.sign_ins)
 
-    def is_shareable(self, caller: Caller) -> bool:
-        """Whether shared caches may store what this caller sees."""
-        return caller.anonymous and self.permissions_loader is None
-
     def challenges(self, error: RpcError) -> list[str]:
         """The ``WWW-Authenticate`` headers of the response to an error that is a 401 or about scopes."""
         sign_ins = list(self.sign_ins)

@@ -162,15 +162,14 @@ class RequestContext(NamedTuple):
         )
 
 
-class Notifier:
+class Notifier(NamedTuple):
     """Sends the progress and log messages of one call as notifications."""
 
-    def __init__(self, send: Send, context: RequestContext) -> None:
-        self._send = send
-        self._context = context
+    send: Send
+    context: RequestContext
 
     def progress(self, done: float, total: float | None, message: str | None) -> None:
-        token, progress = self._context.meta.get(PROGRESS_TOKEN), self._context.progress
+        token, progress = self.context.meta.get(PROGRESS_TOKEN), self.context.progress
         # "The progress value MUST increase with each notification", also if the method runs again after a question.
         if not is_progress_token(token) or (progress.done is not None and done <= progress.done):
             return
@@ -178,18 +177,18 @@ class Notifier:
         params: dict[str, Any] = {"progressToken": token, "progress": done}
         if total is not None:
             params["total"] = total
-        if message is not None and self._context.version >= "2025-03-26":
+        if message is not None and self.context.version >= "2025-03-26":
             params["message"] = message
-        self._send(notification("notifications/progress", params))
+        self.send(notification("notifications/progress", params))
 
     def log(self, level: str, data: Any, logger: str | None) -> None:
-        lowest = self._context.log_level.get()
+        lowest = self.context.log_level.get()
         if lowest is None or LOG_LEVELS.index(level) < LOG_LEVELS.index(lowest):
             return
         params = {"level": level, "data": data}
         if logger is not None:
             params["logger"] = logger
-        self._send(notification("notifications/message", params))
+        self.send(notification("notifications/message", params))
 
 
 def is_modern(message: Any, named_version: str | None = None) -> bool:

@@ -6,9 +6,10 @@ Mistakes raise when the method is registered; the validator is compiled for the 
 
 * ``shape``: `Shape`, `Params`, which binds the arguments of a call, and the messages for invalid values
 * ``params``: from a declaration to `Params`; ``forms``: the same for elicitation
-* ``types``: from hints to JSON Schema, and back from JSON to Python values; ``signatures``: which hints there are
+* ``types``: from hints to JSON Schema, and back from JSON to Python values; ``signatures``: which hints there are;
+  ``notes``: what ``Annotated`` adds to them
 * ``marshmallow_schemas``, ``pydantic_types``: the same for the classes of these libraries
-* ``validator``: jsonschema with our keywords; ``formats``: formats and patterns
+* ``dialects``: check schemas; ``validator``: jsonschema with our keywords; ``formats``: formats and patterns
 * ``walk``: build and traverse schemas
 """
 

@@ -146,7 +146,7 @@ def _closed(schema: dict[str, Any], names: Sequence[str] | None) -> dict[str, An
     """
     if not any(keyword in schema for keyword in _APPLICATORS):
         return {**schema, "additionalProperties": False}
-    from .validator import knows_keyword  # see `shape`
+    from .dialects import knows_keyword  # see `shape`
 
     if knows_keyword(schema, "unevaluatedProperties"):
         return {**schema, "unevaluatedProperties": False}

@@ -2,8 +2,8 @@
 `Params`: the shape of a method's arguments, and how they are passed to its function.
 
 jsonschema, marshmallow and pydantic take longer to import than everything else an app with tools needs. So this package
-imports `validator`, `marshmallow_schemas` and `pydantic_types` inside functions, for the first value or declaration
-that needs them.
+imports `validator`, `dialects`, `marshmallow_schemas` and `pydantic_types` inside functions, for the first value or
+declaration that needs them.
 """
 
 from __future__ import annotations
@@ -244,7 +244,7 @@ def check_schema(schema: Schema) -> None:
 
     :raises ValueError: if it is not valid, or has a reference that points out of it.
     """
-    from .validator import check_schema as check
+    from .dialects import check_schema as check
 
     check(schema)
 
