@@ -54,6 +54,9 @@ _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0").union(
 # Results of these types need no awaiting and no iterating.
 _PLAIN = (dict, list, str, int, float, NoneType)
 
+# The methods of this process that still run after their timeout.
+_overdue: set[Future[Result]] = set()
+
 
 def invoke(call: Call, registry: Registry, built_in: Callable[[], Result] | None = None) -> Result:
     """Run a call inside the current Flask request.
@@ -66,7 +69,7 @@ def invoke(call: Call, registry: Registry, built_in: Callable[[], Result] | None
     method: Method | None = None
     try:
         if registry.rate_limits.per_caller:
-            registry.rate_limits.count(call.caller)
+            registry.rate_limits.count(registry.rate_limits.per_caller, call.caller, "caller")
         if built_in is None:
             method = registry.finders[call.kind].find(call.name, call.caller, listed_only=call.listed_only)
             if method.scopes:
@@ -98,7 +101,8 @@ def _run_method(call: Call, method: Method, registry: Registry) -> Result:
     # A retry with answers is the same call. If it counted again, a method with a limit of one call could ask, but
     # never finish.
     if method.rate_limit and not call.answers.has_run:
-        registry.rate_limits.count_method(call.caller, call.kind, method.name, method.rate_limit)
+        # With the kind, because a prompt may have the name of a tool.
+        registry.rate_limits.count(method.rate_limit, call.caller, f"{call.kind}:{method.name}")
     token = running_call.set(call)
     try:
         if method.timeout is None:
@@ -167,21 +171,6 @@ def _report_item(call: Call, number: int, item: Any) -> Any:
     return item
 
 
-class _Overdue:
-    """Counts the methods of this process that still run after their timeout."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self.count = 0
-
-    def add(self, number: int) -> None:
-        with self._lock:
-            self.count += number
-
-
-_overdue = _Overdue()
-
-
 def _run_within(seconds: float, call: Call, run: Callable[[], Result]) -> Result:
     """Run a method in a second thread, because a thread cannot be interrupted.
 
@@ -190,7 +179,7 @@ def _run_within(seconds: float, call: Call, run: Callable[[], Result]) -> Result
     :raises TimedOut: if it has not returned in time. It goes on, with ``current_call.cancelled`` set.
     :raises Overloaded: if too many methods still run after their timeout.
     """
-    if _overdue.count >= current_app.config["JSONRPC_MCP_MAX_OVERDUE"]:
+    if len(_overdue) >= current_app.config["JSONRPC_MCP_MAX_OVERDUE"]:
         raise Overloaded()
     future: Future[Result] = Future()
 
@@ -208,12 +197,12 @@ def _run_within(seconds: float, call: Call, run: Callable[[], Result]) -> Result
         if future.done():  # the method itself raised a TimeoutError, or it has returned just now
             return future.result()
     call.cancellation.request()
-    _overdue.add(1)
+    _overdue.add(future)
     app, call_id = current_app._get_current_object(), call.id  # type: ignore[attr-defined]
 
     def end(ended: Future[Result]) -> None:
         """Runs in the thread of the method."""
-        _overdue.add(-1)
+        _overdue.discard(ended)
         error = ended.exception()
         if error is not None and not isinstance(error, (RpcError, InputNeeded)):
             app.logger.error("unexpected failure, id=%s", call_id, exc_info=error)

@@ -14,7 +14,7 @@ from flask import Request, Response, current_app, request
 
 from ..auth import Caller
 from ..call import Call
-from ..config import server_info
+from ..config import server_name
 from ..errors import MissingParameter, NoSuchPath, RpcError
 from ..invoke import invoke
 from ..method import Method
@@ -93,8 +93,7 @@ def make_document(registry: Registry, caller: Caller) -> bytes:
         return Page(describe_tools(tools, registry.auth.sign_ins, get_methods))
 
     described = listing.page(f"openapi {get_methods}", 0, max(1, len(listing.methods)), describe)
-    server = server_info(current_app)
-    info = {"title": server["name"], "version": server["version"]}
+    info = {"title": server_name(current_app), "version": config["JSONRPC_MCP_SERVER_VERSION"]}
     if config["JSONRPC_MCP_INSTRUCTIONS"]:
         info["description"] = str(config["JSONRPC_MCP_INSTRUCTIONS"])
     return join_document(info, own_url("mcp", external=True), described.body)

@@ -16,7 +16,7 @@ from werkzeug.datastructures import FileStorage, MultiDict
 from ..errors import InvalidParams, Problem, pointer
 from ..schema.walk import object_schema
 from ..strict_json import write
-from .dialects import SchemaReader
+from .api_schemas import SchemaReader
 from .operations import Operation
 
 PRECONDITIONS = ("If-Match", "If-None-Match")

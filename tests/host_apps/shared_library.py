@@ -31,7 +31,7 @@ class Library:
         return list(self.books.values())[start : start + page_size]
 
     def add(self, title: str, pages: int) -> dict[str, Any]:
-        book = {"id": max(self.books, default=0) + 1, "title": title, "pages": pages}
+        book: dict[str, Any] = {"id": max(self.books, default=0) + 1, "title": title, "pages": pages}
         self.books[book["id"]] = book
         return book
 
