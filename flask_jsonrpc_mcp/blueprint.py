@@ -276,9 +276,7 @@ class McpBlueprint(Decorators, Blueprint):
             )
             endpoints.add(well_known.endpoint)
         _check_rules(app, endpoints)
-        if routes.EXTENSION not in app.extensions:
-            app.extensions[routes.EXTENSION] = routes.HostApp(app)
-        app.extensions[routes.EXTENSION].add(endpoints, csrf_exempt=self._csrf_exempt)
+        routes.add_to_host(app, endpoints, csrf_exempt=self._csrf_exempt)
 
 
 def _check_rules(app: App, endpoints: set[str]) -> None:

@@ -1,4 +1,4 @@
-// The person at the browser, who signs in and consents on the pages of tests/authorization_server.
+// The person at the browser, who signs in and consents, on the pages of tests/authorization_server or of our own.
 
 const cookies = new Map();
 
@@ -26,13 +26,14 @@ export async function signIn(url, callback) {
     }
     const text = await response.text();
     if (!response.ok) throw new Error(text);
-    const hidden = text.matchAll(/<input type="hidden" name="(\w+)" value="(\w+)"/g);
-    const form = new URLSearchParams([...hidden].map(([, name, value]) => [name, value]));
+    const hidden = text.matchAll(/<input type="hidden" name="(\w+)" value="([^"]+)"/g);
+    const button = text.matchAll(/<button class="main" name="(\w+)" value="(\w+)"/g);
+    const form = new URLSearchParams([...hidden, ...button].map(([, name, value]) => [name, value]));
     if (text.includes('name="login"')) {
       form.set("login", process.env.LOGIN);
       form.set("password", "any");
     }
-    url = new URL(/<form[^>]* action="([^"]+)"/.exec(text)[1], url);
+    url = new URL(/<form[^>]* action="([^"]+)"/.exec(text)[1].replaceAll("&amp;", "&"), url);
     response = await visit(url, form);
   }
   throw new Error(`no way back to the client from ${url}`);
