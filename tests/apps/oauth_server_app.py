@@ -12,7 +12,10 @@ from flask_jsonrpc_mcp import McpBlueprint
 from flask_jsonrpc_mcp.oauth import FileGrants, OAuthServer
 from tests.conftest import make_auth
 
-LOGIN = """<form method="post" action="{action}"><input name="login"><input type="password" name="password"></form>"""
+LOGIN = """<!doctype html><title>Log in</title>
+<form method="post" action="{action}">
+<input name="login"><input type="password" name="password" autocomplete="current-password"><button>Log in</button>
+</form>"""
 
 
 def create_app() -> Flask:
