@@ -180,7 +180,6 @@ def assert_accessible(driver: Chrome) -> None:
 
 def test_a_person_connects_and_disconnects_an_app_in_a_browser(server: Server, driver: Chrome, callback: str) -> None:
     """Without a script, and with nothing that axe or the browser complain about."""
-    driver.get_log("browser")
     registered = server.request("/oauth/register", data={"client_name": "Claude", "redirect_uris": [callback]}).json()
     query = (
         f"response_type=code&client_id={registered['client_id']}&redirect_uri={callback}&state=s&scope=articles:write"
@@ -213,8 +212,8 @@ def test_a_person_connects_and_disconnects_an_app_in_a_browser(server: Server, d
     assert server.invoke("write", {}, {"Authorization": f"Bearer {token}"}).status == 401
     driver.get(f"{server.url}/oauth/authorize")
     assert_accessible(driver)
-    pages = f"{server.url}/oauth/"
-    [complaint] = [line for line in (entry["message"] for entry in driver.get_log("browser")) if line.startswith(pages)]
+    entries = driver.get_log("browser")  # type: ignore[no-untyped-call]
+    [complaint] = [each["message"] for each in entries if each["message"].startswith(f"{server.url}/oauth/")]
     assert "the server responded with a status of 400" in complaint  # the last page
 
 
