@@ -9,7 +9,7 @@ from typing import Any
 from flask import Response, current_app, redirect, request, url_for
 from werkzeug.routing import BuildError
 
-from ..auth import is_refused
+from ..httpauth import is_refused
 
 DEFAULT_VIEW = "login"
 
