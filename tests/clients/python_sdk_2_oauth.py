@@ -49,7 +49,8 @@ async def callback() -> AuthorizationCodeResult:
 
 def person(url: str) -> OAuthClientProvider:
     metadata = OAuthClientMetadata(client_name="test", redirect_uris=[CALLBACK])
-    return OAuthClientProvider(url, metadata, Storage(), redirect, callback)
+    document = os.environ.get("CLIENT_DOCUMENT")
+    return OAuthClientProvider(url, metadata, Storage(), redirect, callback, client_metadata_url=document)
 
 
 def machine(url: str) -> ClientCredentialsOAuthProvider:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.oauth.test_clients import BOTH, CLIENTS, LEGACY, READ, McpClient
+from tests.support.internet import serving_documents
 from tests.support.servers import Server, gunicorn, listen
 
 
@@ -70,6 +71,19 @@ def test_a_client_signs_in_steps_up_refreshes_and_is_disconnected(server: Server
     assert len({worker for worker, _ in lines}) > 1
     # A 2025-11-25 session belongs to the person, not to the token.
     assert len({session for _, session in lines} - {"-"}) == (1 if client.version == LEGACY else 0)
+
+
+def test_a_client_that_is_a_document_signs_in(tmp_path: Path) -> None:
+    """It registers nowhere. Three workers fetch the document at most once each."""
+    with serving_documents(tmp_path) as documents:
+        document = documents.publish("/client.json")
+        env = {"DOCUMENTS_PORT": str(documents.port), "SSL_CERT_FILE": str(tmp_path / "ca.pem")}
+        with site(tmp_path, **env) as server:
+            steps = ("read", "write", "refresh", "read", "disconnect", "read")
+            seen = CLIENTS["python-sdk-2"].sign_in(server, *steps, CLIENT_DOCUMENT=document, SHOW_TOKENS="yes")
+    assert seen["results"] == ["read by ada", "written", "read by ada", "read by ada"]
+    assert seen["client"] == document
+    assert 1 <= len(documents.requested) <= 3
 
 
 def post(server: Server, path: str, form: dict[str, str]) -> Any:
