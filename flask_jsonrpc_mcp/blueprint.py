@@ -172,6 +172,10 @@ class McpBlueprint(Decorators, Blueprint):
                 f"{name_of(method.func)}: scopes= needs access tokens; add an OAuthResource of flask_jsonrpc_mcp.oauth"
                 " to auth= of the blueprint"
             )
+        known = self._registry.auth.sign_ins[-1].known_scopes if method.scopes else None
+        if known is not None and not method.scopes <= known:
+            unknown = ", ".join(sorted(method.scopes - known))
+            raise ValueError(f"{name_of(method.func)}: no token can have {unknown}; add it to OAuthServer(scopes=...)")
 
     def notify_changed(self, what: str) -> None:
         """Notify the listening clients of all workers of a change.
