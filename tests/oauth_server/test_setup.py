@@ -112,7 +112,7 @@ def test_tokens_without_their_server_are_an_error_of_the_app(plain_site: Site) -
     assert response.status_code == 500
 
 
-class User(UserMixin):
+class User(UserMixin):  # type: ignore[misc] # Flask-Login has no types
     def __init__(self, id: str) -> None:
         self.id = id
         self.name = "Ada"
