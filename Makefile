@@ -64,7 +64,7 @@ test: $(VENV)/.installed-test ## run the whole test suite
 
 .PHONY: test-oldest
 test-oldest: $(OLDEST)/.installed ## run the tests with the oldest versions that setup.cfg allows, on PYTHON_OLDEST
-	$(OLDEST)/bin/python -m pytest --ignore=tests/tooling/test_readme.py --ignore=tests/tooling/test_docs.py --ignore=tests/deploy/test_clients.py --ignore=tests/oauth/test_clients.py --ignore=tests/deploy/test_host_apps.py \
+	$(OLDEST)/bin/python -m pytest --ignore=tests/tooling/test_readme.py --ignore=tests/tooling/test_docs.py --ignore=tests/deploy/test_clients.py --ignore=tests/oauth/test_clients.py --ignore=tests/oauth_server/test_clients.py --ignore=tests/oauth_server/test_pages.py --ignore=tests/deploy/test_host_apps.py \
 		--ignore=tests/deploy/test_tutorial_app.py --ignore=tests/bridge/test_clients.py --ignore=tests/core/test_call_budget.py \
 		--ignore=tests/http/test_explorer_page.py
 
@@ -90,9 +90,10 @@ $(HOST_APPS)/%/.installed: tests/host_apps/requirements-%.txt
 	@touch $@
 
 .PHONY: conformance
-conformance: $(VENV)/.installed-test tests/conformance/node_modules/.installed ## run the official MCP conformance suite, without and with OAuth
+conformance: $(VENV)/.installed-test tests/conformance/node_modules/.installed ## run the official MCP conformance suite, without and with OAuth, and as an authorization server
 	PATH="$(CURDIR)/$(CLIENTS)/node/bin:$$PATH" $(VENV)/bin/python -m tests.conformance.run
 	OAUTH=yes PATH="$(CURDIR)/$(CLIENTS)/node/bin:$$PATH" $(VENV)/bin/python -m tests.conformance.run
+	PATH="$(CURDIR)/$(CLIENTS)/node/bin:$$PATH" $(VENV)/bin/python -m tests.conformance.authorization
 
 $(CLIENTS)/%/.installed: tests/clients/requirements-%.txt
 	$(PYTHON) -m venv --clear $(CLIENTS)/$*

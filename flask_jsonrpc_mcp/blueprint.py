@@ -172,6 +172,10 @@ class McpBlueprint(Decorators, Blueprint):
                 f"{name_of(method.func)}: scopes= needs access tokens; add an OAuthResource of flask_jsonrpc_mcp.oauth"
                 " to auth= of the blueprint"
             )
+        known = self._registry.auth.sign_ins[-1].known_scopes if method.scopes else None
+        if known is not None and not method.scopes <= known:
+            unknown = ", ".join(sorted(method.scopes - known))
+            raise ValueError(f"{name_of(method.func)}: no token can have {unknown}; add it to OAuthServer(scopes=...)")
 
     def notify_changed(self, what: str) -> None:
         """Notify the listening clients of all workers of a change.
@@ -260,9 +264,7 @@ class McpBlueprint(Decorators, Blueprint):
             discovery.WELL_KNOWN.add_to(app, self._registry, {})
             endpoints.add(discovery.WELL_KNOWN.endpoint)
         _check_rules(app, endpoints)
-        if routes.EXTENSION not in app.extensions:
-            app.extensions[routes.EXTENSION] = routes.HostApp(app)
-        app.extensions[routes.EXTENSION].add(endpoints, csrf_exempt=self._csrf_exempt)
+        routes.add_to_host(app, endpoints, csrf_exempt=self._csrf_exempt)
 
 
 def _check_rules(app: App, endpoints: set[str]) -> None:

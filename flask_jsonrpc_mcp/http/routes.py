@@ -290,6 +290,13 @@ class HostApp:
         return current_app.view_functions[endpoint](**variables) if endpoint in self._endpoints else None
 
 
+def add_to_host(app: App, endpoints: set[str], *, csrf_exempt: bool) -> None:
+    """Add the endpoints of a blueprint to the `HostApp` of an app."""
+    if EXTENSION not in app.extensions:
+        app.extensions[EXTENSION] = HostApp(app)
+    app.extensions[EXTENSION].add(endpoints, csrf_exempt=csrf_exempt)
+
+
 def own_url(endpoint: str, *, external: bool = False) -> str:
     """Return the URL of another path of the current blueprint, with the current variables of its ``url_prefix``."""
     return url_for(f".{endpoint}", _external=external, **(request.view_args or {}))

@@ -20,13 +20,13 @@ from ..httpauth import HTTPAuthSignIn, is_refused
 from ..registry import EXTENSION, Registry
 from .diagnosis import check_issuers, check_public_url
 from .metadata import add_routes, public_urls_of
-from .tokens import AccessToken, InvalidToken, Verifier, scopes_in
+from .tokens import AccessToken, InvalidToken, TokenVerifier, scopes_in
 
 if TYPE_CHECKING:
     from .resource import OAuthResource
 
 VERIFIERS = "jsonrpc_mcp_oauth"
-"""``app.extensions["jsonrpc_mcp_oauth"]`` has the `Verifier` of each `OAuthResource`."""
+"""``app.extensions["jsonrpc_mcp_oauth"]`` has the `TokenVerifier` of each `OAuthResource`."""
 
 CLIENT_CREDENTIALS = "io.modelcontextprotocol/oauth-client-credentials"
 
@@ -53,14 +53,14 @@ class OAuthSignIn(HTTPAuthSignIn):
         self.auth: OAuthResource = auth
 
     def mount(self, app: App) -> None:
-        verifiers: dict[OAuthResource, Verifier] = app.extensions.setdefault(VERIFIERS, {})
+        verifiers: dict[OAuthResource, TokenVerifier] = app.extensions.setdefault(VERIFIERS, {})
         if self.auth not in verifiers:
             verifiers[self.auth] = self.auth.make_verifier(app)
         add_routes(app)
 
     @property
-    def verifier(self) -> Verifier:
-        verifier: Verifier = current_app.extensions[VERIFIERS][self.auth]
+    def verifier(self) -> TokenVerifier:
+        verifier: TokenVerifier = current_app.extensions[VERIFIERS][self.auth]
         return verifier
 
     @property

@@ -120,9 +120,25 @@ class Reader(Protocol):
         """
 
 
+class TokenVerifier(Protocol):
+    """Verifies the tokens for the blueprints of an app."""
+
+    @property
+    def issuers(self) -> tuple[str, ...]:
+        """The issuers whose tokens are accepted."""
+
+    def verify(self, token: str, resource: str) -> AccessToken:
+        """Verify a token for a resource.
+
+        :param resource: The URL of the MCP endpoint.
+        :raises InvalidToken: if it is not valid.
+        :raises SignInUnavailable: if the authorization server cannot be reached.
+        """
+
+
 @dataclass(frozen=True, eq=False)
 class Verifier:
-    """Verifies the tokens for the blueprints of an app.
+    """Verifies tokens by their claims.
 
     :param issuers: The issuers whose tokens are accepted.
     :param audiences: Accepted instead of the URL of the resource.
@@ -140,12 +156,7 @@ class Verifier:
     _cache: TokenCache[AccessToken] = field(default_factory=TokenCache, init=False, repr=False)
 
     def verify(self, token: str, resource: str) -> AccessToken:
-        """Verify a token for a resource.
-
-        :param resource: The URL of the MCP endpoint.
-        :raises InvalidToken: if it is not valid.
-        :raises SignInUnavailable: if the authorization server cannot be reached.
-        """
+        """See `TokenVerifier`."""
         if len(token) > self.max_token:
             raise InvalidToken("it is too long")
         key = digest(resource, token)
