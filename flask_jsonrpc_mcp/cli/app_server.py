@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import click
@@ -51,26 +52,40 @@ class AppServer:
         """Do nothing: changes are only announced to clients that listen."""
 
     def initialize(self, message: RpcRequest) -> tuple[Session, Any]:
+        session: Session | None = None
+
+        def handle(message: RpcRequest, context: RequestContext) -> Any:
+            nonlocal session
+            session, result = server.initialize(message, context)
+            return result
+
         with self._open_request() as opened:
-            return server.initialize(message, RequestContext.new(*opened, mount=lambda: NAME))
+            result = _observed(handle, message, RequestContext.new(*opened, mount=lambda: NAME))
+        assert session is not None  # noqa: S101 (for the types: handle() has raised, or set it)
+        return session, result
 
     def answer(self, exchange: Exchange) -> Any:
+        def handle(message: RpcRequest, context: RequestContext) -> Any:
+            if exchange.session is None:
+                result = server.handle(message, context)
+                return self._listen(result, exchange) if isinstance(result, Subscription) else result
+            return elicitation.run_asking(
+                lambda answers: server.handle(message, context._replace(answers=answers)),
+                lambda questions: _ask(questions, exchange, context.version),
+                around=context.registry.around_questions,
+            )
+
         with self._open_request() as opened:
             context = RequestContext.new(
                 *opened, mount=lambda: NAME, cancellation=exchange.cancellation, send=exchange.send
             )
-            if exchange.session is None:
-                result = server.handle(exchange.message, context)
-                return self._listen(result, exchange) if isinstance(result, Subscription) else result
-            context = context._replace(
-                version=exchange.session.version,
-                capabilities=exchange.session.capabilities,
-                log_level=self._log_level,
-            )
-            return elicitation.run_asking(
-                lambda answers: server.handle(exchange.message, context._replace(answers=answers)),
-                lambda questions: _ask(questions, exchange, context.version),
-            )
+            if exchange.session is not None:
+                context = context._replace(
+                    version=exchange.session.version,
+                    capabilities=exchange.session.capabilities,
+                    log_level=self._log_level,
+                )
+            return _observed(handle, exchange.message, context)
 
     def _listen(self, subscription: Subscription, exchange: Exchange) -> dict[str, Any]:
         def identify() -> Caller:
@@ -82,6 +97,12 @@ class AppServer:
                 subscription.context.cancellation.request()
 
         return subscription.run(exchange.message.id, exchange.send, wait, identify)
+
+
+def _observed(handle: Callable[..., Any], message: RpcRequest, context: RequestContext) -> Any:
+    for hook in context.registry.around_requests:
+        handle = partial(hook, handle)
+    return handle(message, context)
 
 
 def _ask(questions: Mapping[str, Question], exchange: Exchange, version: str) -> dict[str, Any]:

@@ -104,12 +104,15 @@ def _serve_legacy(payload: Any, context: RequestContext, backlog: Backlog | None
         def ask(questions: Any) -> dict[str, Any]:
             return _ask(replies, questions, stream)
 
-        def handle_asking(message: RpcRequest) -> Any:
+        def handle_asking(message: RpcRequest, context: RequestContext, needed: InputNeeded | None) -> Any:
             return elicitation.run_asking(
-                lambda answers: _handle_legacy(message, context._replace(answers=answers), replies), ask, needed
+                lambda answers: _handle_legacy(message, context._replace(answers=answers), replies),
+                ask,
+                needed,
+                around=context.registry.around_questions,
             )
 
-        return _answer(payload, handle_asking)
+        return _answer(payload, handle_asking, context, needed)
 
     if backlog is not None and server.is_streamed(payload, context):
         return _stream(partial(answer_asking, needed=None), context, _legacy_plain)
@@ -124,12 +127,12 @@ def _serve_legacy(payload: Any, context: RequestContext, backlog: Backlog | None
 def _initialize(payload: Any, context: RequestContext) -> Response:
     negotiated: sessions.Session | None = None
 
-    def handle(message: RpcRequest) -> Any:
+    def handle(message: RpcRequest, context: RequestContext) -> Any:
         nonlocal negotiated
         negotiated, result = server.initialize(message, context)
         return result
 
-    reply = _answer(payload, handle) or RpcResponse(None, error=InvalidRequest("initialize needs an id"))
+    reply = _answer(payload, handle, context) or RpcResponse(None, error=InvalidRequest("initialize needs an id"))
     response = _legacy_plain(reply)
     if negotiated is not None and sessions.can_sign(context.app):
         response.headers[SESSION_HEADER] = sessions.make_id(negotiated, context)
@@ -152,7 +155,7 @@ def _serve_batch(payload: list[Any], context: RequestContext, replies: ClientRep
 
     def answer(item: Any, handle: Handler) -> RpcResponse | None:
         if not is_response(item):
-            return _answer(item, handle)
+            return _answer(item, lambda message, _: handle(message), context)
         with suppress(NoMailbox):  # the log has it; the other items must be answered
             replies.deliver(item)
         return None
@@ -260,10 +263,12 @@ def _suggest_streaming(name: str, context: RequestContext) -> None:
         )
 
 
-def _answer(payload: Any, handle: Callable[..., Any], *context: Any) -> RpcResponse | None:
+def _answer(payload: Any, handle: Callable[..., Any], context: RequestContext, *more: Any) -> RpcResponse | None:
     """Answer one request. An unexpected exception outside of the method becomes an error with the request's id."""
+    for hook in context.registry.around_requests:
+        handle = partial(hook, handle)
     try:
-        return answer_one(payload, handle, *context)
+        return answer_one(payload, handle, context, *more)
     except InputNeeded:
         raise
     except BaseException as error:
