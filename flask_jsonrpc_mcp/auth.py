@@ -34,6 +34,9 @@ _BASIC = re.compile(r"\S+ +[A-Za-z0-9+/]+={0,2}")
 LOCAL = "local"
 """The scheme of callers on the command line, who need no credentials."""
 
+ACCESS_TOKEN = "flask_jsonrpc_mcp.access_token"  # noqa: S105 (a key, not a secret)
+"""Where the environ of a request has the `AccessToken` of a caller who has signed in with OAuth."""
+
 APP = "app"
 """The scheme of callers whom a function of the app has signed in without naming a scheme."""
 

@@ -76,6 +76,10 @@ class Mailbox:
         """False if the setting is a Redis URL and the package redis is not installed."""
         return self._backend is not None
 
+    def check_ready(self) -> None:
+        """Check that the backend can be reached."""
+        self.get_all(["change check_ready"])
+
     def put(self, key: str, value: Any, seconds: int) -> None:
         """Store a value for some seconds, and replace an earlier value of the key."""
         with self._use_backend() as backend:

@@ -311,8 +311,12 @@ class Registry:
         self.around_requests: list[RequestHook] = []
         self.around_questions: list[QuestionHook] = []
         self.call_observers: list[CallObserver] = []
+        self.session_observers: list[Callable[[str, float], None]] = []
+        """Called with the protocol version and the seconds when a client on stdio from before 2026-07-28 is gone."""
+        self.queue_depths: dict[str, Callable[[], int]] = {}
+        """How many tasks wait in each queue, for the metrics."""
         self.readiness: dict[str, Callable[[], float | None]] = {}
-        """What ``/mcp/health?ready`` checks, by name; see `health`."""
+        """What ``/mcp/health?ready`` checks. Each returns how many seconds ago it was reached, or raises."""
         self.warned: set[str] = set()
         """The tools that the log has suggested ``streams=True`` for."""
         self.finders: dict[str, Finder] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -38,6 +39,7 @@ class AppServer:
         self._app = app
         self._options = options
         self._log_level = LogLevel()
+        self._session: tuple[str, float] | None = None
 
     @contextmanager
     def _open_request(self) -> Iterator[tuple[Flask, Registry, Caller]]:
@@ -62,6 +64,7 @@ class AppServer:
         with self._open_request() as opened:
             result = _observed(handle, message, RequestContext.new(*opened, mount=lambda: NAME))
         assert session is not None  # noqa: S101 (for the types: handle() has raised, or set it)
+        self._session = session.version, time.monotonic()
         return session, result
 
     def answer(self, exchange: Exchange) -> Any:
@@ -86,6 +89,14 @@ class AppServer:
                     log_level=self._log_level,
                 )
             return _observed(handle, exchange.message, context)
+
+    def close(self) -> None:
+        """Report how long the session of a client from before 2026-07-28 was. Called when the client is gone."""
+        if self._session is not None:
+            version, began = self._session
+            with self._open_request() as (_, registry, _):
+                for observe in registry.session_observers:
+                    observe(version, time.monotonic() - began)
 
     def _listen(self, subscription: Subscription, exchange: Exchange) -> dict[str, Any]:
         def identify() -> Caller:

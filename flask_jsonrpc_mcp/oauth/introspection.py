@@ -39,6 +39,10 @@ class Introspection:
         self._inactive: TokenCache[bool] = TokenCache()
         self._paused_until: float | None = None
 
+    def check_ready(self) -> float:
+        discover(self._issuer)
+        return 0.0
+
     def read(self, token: str, facts: dict[str, Any]) -> Mapping[str, Any]:
         key = digest(token)
         if self._inactive.get(key) is not None:

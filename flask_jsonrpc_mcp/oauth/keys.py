@@ -53,6 +53,12 @@ _MAX_AGE = re.compile(r"(?:^|[\s,])max-age=(\d{1,9})(?=$|[\s,])", re.IGNORECASE)
 class KeySource(Protocol):
     """The keys of an issuer."""
 
+    def check_ready(self) -> float:
+        """Return how many seconds ago the keys were fetched.
+
+        :raises SignInUnavailable: if they are not known.
+        """
+
     def find(self, kid: str | None, alg: str) -> Key | None:
         """Return the key of a token; ``None`` if there is none, or the token does not say which.
 
@@ -114,6 +120,9 @@ class StaticKeys:
         if not self._keys:
             raise ValueError("keys has no public key that can verify signatures: RSA of 2048 bits or more, EC or OKP")
 
+    def check_ready(self) -> float:
+        return 0.0
+
     def find(self, kid: str | None, alg: str) -> Key | None:
         return select_key(self._keys, kid, alg)
 
@@ -147,6 +156,16 @@ class FetchedKeys:
         if kid is not None and not self._knows(kid) and self._has_failed:
             raise SignInUnavailable()  # it may be a new key
         return select_key(keys, kid, alg)
+
+    def check_ready(self) -> float:
+        if self._keys is None:
+            self._refresh(FIRST_COOLDOWN)
+        elif time.monotonic() >= self._stale:
+            self._refresh(COOLDOWN)
+        age = time.monotonic() - self._fetched
+        if self._keys is None or age > MAX_STALE:
+            raise SignInUnavailable()
+        return age
 
     @property
     def _has_failed(self) -> bool:
