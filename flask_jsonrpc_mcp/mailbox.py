@@ -139,8 +139,9 @@ class Mailbox:
                 now = time.monotonic()
                 pause = RETRY_AFTER * max(now - began, 0.1)
                 self._retry_at = now + pause
-                message = "the mailbox cannot be reached: %s; retrying in %.1f seconds"
-                self._app.logger.error(message, error, pause)
+                facts = {"reason": str(error), "retry_after": round(pause, 1)}
+                message = "the mailbox cannot be reached: %(reason)s; retrying in %(retry_after).1f seconds"
+                self._app.logger.error(message, facts, extra=facts)
             raise NoMailbox() from error
         self._retry_at = 0.0
 
@@ -343,6 +344,7 @@ def _make_backend(app: App) -> _SqliteFile | _Redis | None:
                 "%sMAILBOX is a Redis URL, but the package redis is not installed, so methods cannot ask MCP clients"
                 " anything, and changes are not announced; install flask-jsonrpc-mcp[redis]",
                 PREFIX,
+                extra={"setting": f"{PREFIX}MAILBOX"},
             )
             return None
     if setting is not None:

@@ -1,5 +1,4 @@
-"""``GET /mcp/health`` for load balancers and orchestrators: whether the app answers, and with ``?ready`` whether what it
-needs can be reached.
+"""``GET /mcp/health``, for load balancers: whether the app answers, and with ``?ready`` whether it reaches what it needs.
 
 Everyone may ask. So the response has names, states and ages, and never an address or the text of an error, which are
 in the log. What is checked is asked at most every `CHECK_EVERY` seconds, however often this is requested.

@@ -12,9 +12,17 @@ from flask import Request, Response, current_app, request
 
 from ..ask import InputNeeded, Question
 from ..auth import Caller
-from ..call import METHOD, Cancellation, log_unexpected, new_id
+from ..call import MCP, METHOD, Cancellation, log_unexpected, new_id
 from ..envelope import Handler, RpcRequest, RpcResponse, answer_one, is_response
-from ..errors import InvalidRequest, RpcError, ServerFault, SessionMissing, Unauthorized
+from ..errors import (
+    MAX_QUOTED,
+    InvalidRequest,
+    RpcError,
+    ServerFault,
+    SessionMissing,
+    Unauthorized,
+    one_line,
+)
 from ..http.io import error_response, json_response, no_content, read_json_body
 from ..http.jsonrpc import answer_batch
 from ..http.routes import Route, preprocess_request
@@ -260,6 +268,7 @@ def _suggest_streaming(name: str, context: RequestContext) -> None:
             "the progress and log messages of %r reach its client with the result;"
             " register it with streams=True to send them while it runs",
             name,
+            extra={"tool": name, "face": MCP, "caller": one_line(context.caller.name, MAX_QUOTED)},
         )
 
 

@@ -82,7 +82,8 @@ def can_sign(app: Flask) -> bool:
         app.extensions[_WARNED] = True
         app.logger.warning(
             "SECRET_KEY is not set, so MCP clients from before 2026-07-28 get no session, and methods cannot ask them"
-            " anything; set it, the same for all workers"
+            " anything; set it, the same for all workers",
+            extra={"setting": "SECRET_KEY"},
         )
     return False
 

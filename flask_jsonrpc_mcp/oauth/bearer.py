@@ -137,7 +137,8 @@ class OAuthSignIn(HTTPAuthSignIn):
             return self._find_user(token), _CREDENTIALS
         except InvalidToken as refused:
             facts = "".join(f" {name}={fact!r}" for name, fact in refused.facts.items())
-            current_app.logger.warning("access token refused: %s%s", refused.reason, facts)
+            fields = {"reason": refused.reason, **refused.facts}
+            current_app.logger.warning("access token refused: %s%s", refused.reason, facts, extra=fields)
             raise
 
     def _find_user(self, token: AccessToken) -> Any:

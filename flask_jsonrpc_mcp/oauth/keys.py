@@ -205,7 +205,8 @@ class FetchedKeys:
         finally:
             self._tried = time.monotonic()
         if not keys:
-            current_app.logger.warning("%s has no key that can verify signatures", self._uri)
+            facts = {"issuer": self._issuer, "uri": self._uri}
+            current_app.logger.warning("%(uri)s has no key that can verify signatures", facts, extra=facts)
         found = _MAX_AGE.search(document.headers.get("Cache-Control", ""))
         age = MAX_AGE if found is None else min(max(int(found[1]), AGES[0]), AGES[1])
         self._fetched, self._stale, self._keys = self._tried, self._tried + age, keys
@@ -215,4 +216,5 @@ class FetchedKeys:
         if self._warned is None or now - self._warned >= WARN_EVERY:
             self._warned = now
             log = current_app.logger.error if self._keys is None else current_app.logger.warning
-            log("the keys of %s cannot be fetched: %s", self._issuer, failure)
+            facts = {"issuer": self._issuer, "reason": str(failure)}
+            log("the keys of %(issuer)s cannot be fetched: %(reason)s", facts, extra=facts)

@@ -15,6 +15,7 @@ Mistakes raise when the method is registered; the validator is compiled for the 
 from .params import MIRROR_KEYWORD, MirroredArgument, Params, compile_output, compile_params, read_texts
 from .shape import SchemaSpec, Shape
 from .signatures import Function
+from .walk import Secret
 
 __all__ = [
     "MIRROR_KEYWORD",
@@ -22,6 +23,7 @@ __all__ = [
     "MirroredArgument",
     "Params",
     "SchemaSpec",
+    "Secret",
     "Shape",
     "compile_output",
     "compile_params",

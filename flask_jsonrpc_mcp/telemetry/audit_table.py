@@ -11,8 +11,22 @@ from typing import Any
 from .audit import Audit
 
 try:
-    from sqlalchemy import JSON, BigInteger, Column, DateTime, Engine, Float, Integer, MetaData, String, Table
-    from sqlalchemy import create_engine, delete, insert, select
+    from sqlalchemy import (
+        JSON,
+        BigInteger,
+        Column,
+        DateTime,
+        Engine,
+        Float,
+        Integer,
+        MetaData,
+        String,
+        Table,
+        create_engine,
+        delete,
+        insert,
+        select,
+    )
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(f"{error}; install SQLAlchemy", name=error.name) from error
 
@@ -85,7 +99,9 @@ class AuditTable(Audit):
         with self._open().connect() as connection:
             rows = connection.execute(query).mappings().all()
         # SQLite returns times without their zone.
-        return [{**row, "time": row["time"].replace(tzinfo=timezone.utc).isoformat(timespec="milliseconds")} for row in rows]
+        return [
+            {**row, "time": row["time"].replace(tzinfo=timezone.utc).isoformat(timespec="milliseconds")} for row in rows
+        ]
 
     def _open(self) -> Engine:
         engine = self._make_engine() if self._make_engine is not None else self._engine

@@ -118,11 +118,11 @@ class Prometheus:
         collectors = self._collectors
         if FOLDER in os.environ:
             collectors = CollectorRegistry()
-            MultiProcessCollector(collectors)
+            MultiProcessCollector(collectors)  # type: ignore[no-untyped-call]
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         depths = CollectorRegistry()
         depths.register(_QueueDepths(registry))
-        body = encode(_Joined(collectors, depths))  # type: ignore[arg-type] # it needs no more than collect()
+        body = encode(_Joined(collectors, depths))
         return Response(body, content_type=content_type, headers={"Cache-Control": "no-store"})
 
     def _around_request(
@@ -154,9 +154,7 @@ class Prometheus:
         finally:
             self._metrics.running.dec()
 
-    def _count(
-        self, call: Call, method: Method | None, outcome: str, duration: float, error: RpcError | None
-    ) -> None:
+    def _count(self, call: Call, method: Method | None, outcome: str, duration: float, error: RpcError | None) -> None:
         tool = OTHER if method is None else method.name
         self._metrics.calls.labels(tool, call.face, outcome).inc()
         self._metrics.durations.labels(tool, call.face).observe(duration)

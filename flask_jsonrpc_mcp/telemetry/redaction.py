@@ -1,7 +1,6 @@
 """Arguments as an operator may see them: secrets replaced, or all values, and never more than a few kilobytes.
 
-A secret is what its schema marks with ``writeOnly``, as ``Annotated[str, Secret]`` does, or with the format
-``password``, as pydantic does for its ``SecretStr``.
+A secret is what its schema says is one; see `is_secret`.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..schema.walk import Schema, resolve
+from ..schema.walk import Schema, is_secret, resolve
 from ..strict_json import write
 
 HIDDEN = "[hidden]"
@@ -46,7 +45,7 @@ def _named(arguments: Any, schema: Schema) -> Mapping[str, Any]:
 def _without_secrets(value: Any, schemas: list[Any], root: Schema) -> Any:
     """Copy a value. It is a secret if any of the schemas that may apply to it says so."""
     applying = [*_applying(schemas, root)]
-    if any(schema.get("writeOnly") is True or schema.get("format") == "password" for schema in applying):
+    if any(map(is_secret, applying)):
         return SECRET
     if isinstance(value, Mapping):
         return {name: _without_secrets(inner, _members(applying, name), root) for name, inner in value.items()}

@@ -63,8 +63,8 @@ class OpenTelemetry:
         rpc = McpBlueprint(telemetry=[OpenTelemetry()])
 
     Each MCP request is a SERVER span, each run of a method an INTERNAL span, each question to a client from before
-    2026-07-28 a CLIENT span. ``mcp.server.operation.duration`` is a histogram. The app chooses the SDK and its exporter;
-    without one nothing is recorded.
+    2026-07-28 a CLIENT span. ``mcp.server.operation.duration`` is a histogram. The app chooses the SDK and its
+    exporter; without one nothing is recorded.
 
     :param tracer_provider: By default the global one.
     :param meter_provider: By default the global one.
@@ -177,7 +177,8 @@ class OpenTelemetry:
         name = f"{EXECUTE_TOOL if call.kind == METHOD else call.kind} {method.name}"
         # Without a span around it, as in a task worker, the method belongs to the client's request.
         ambient = otel_context.get_current()
-        parent = ambient if trace.get_current_span(ambient).is_recording() else _continued(call.meta, ambient)
+        has_span = trace.get_current_span(ambient).get_span_context().is_valid
+        parent = ambient if has_span else _continued(call.meta, ambient)
         # The log has the text and traceback of an exception, which may contain arguments.
         with self._tracer.start_as_current_span(
             name, parent, attributes=attributes, record_exception=False, set_status_on_exception=False
