@@ -151,6 +151,10 @@ bench-scale: $(VENV)/.installed-test $(PEERS)/flask/.installed ## measure 10, 1,
 bench-deployment: $(VENV)/.installed-test $(PEERS)/flask/.installed ## measure workers, threads, passwords and a cache in front
 	$(RUN) benchmarks.deployment
 
+.PHONY: bench-telemetry
+bench-telemetry: $(VENV)/.installed-test ## measure what traces, metrics and the audit trail add to a call
+	$(RUN) benchmarks.telemetry
+
 .PHONY: soak
 soak: $(VENV)/.installed-test ## make SOAK_CALLS calls of every kind, and see that nothing stays behind
 	$(RUN) benchmarks.soak --calls '$(SOAK_CALLS)'

@@ -238,7 +238,8 @@ def _by_shown_name(tools: Collection[RemoteTool], style: str) -> dict[str, Remot
     kept = [name for name in shown if "." in name]
     if kept:
         first = ", ".join(map(repr, kept[:10])) + (", ..." if len(kept) > 10 else "")
-        logger.warning("these names keep their dots, because they would not be unique without: %s", first)
+        text = "these names keep their dots, because they would not be unique without: %s"
+        logger.warning(text, first, extra={"names": first})
     return shown
 
 

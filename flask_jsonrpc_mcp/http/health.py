@@ -1,4 +1,4 @@
-"""``GET /mcp/health``, for load balancers: whether the app answers, and with ``?ready`` whether it reaches what it needs.
+"""``GET /mcp/health``: whether the app answers, and with ``?ready`` whether it can reach what it needs.
 
 Everyone may ask. So the response has names, states and ages, and never an address or the text of an error, which are
 in the log. What is checked is asked at most every `CHECK_EVERY` seconds, however often this is requested.

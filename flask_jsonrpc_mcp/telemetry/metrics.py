@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -23,7 +23,7 @@ from ..http.routes import Route
 from ..mcp.protocol import RequestContext
 from ..method import Method
 from ..registry import Registry
-from .operations import DURATION_BUCKETS, OTHER, Failure, Operation, describe, failure_from, failure_of
+from .operations import DURATION_BUCKETS, OTHER, Failure, Operation, failure_from, failure_of, operation_of
 
 try:
     from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
@@ -129,30 +129,25 @@ class Prometheus:
         self, handle: Callable[..., Any], message: RpcRequest, context: RequestContext, *more: Any
     ) -> Any:
         suspended = next((each.suspended.get(self) for each in more if isinstance(each, InputNeeded)), None)
-        started, operation = suspended or (time.perf_counter(), describe(message, context))
+        started, operation = suspended or (time.perf_counter(), operation_of(message, context))
         try:
             result = handle(message, context, *more)
         except InputNeeded as needed:
             needed.suspended[self] = started, operation
             raise
         except BaseException as error:
-            self._measure(started, operation, failure_from(error))
+            self._measure(started, operation, None, failure_from(error))
             raise
-        self._measure(started, operation, failure_of(result))
+        self._measure(started, operation, result, failure_of(result))
         return result
 
-    def _measure(self, started: float, operation: Operation, failure: Failure | None) -> None:
-        facts = operation.labels if failure is None else {**operation.labels, **failure.labels}
+    def _measure(self, started: float, operation: Operation, result: Any, failure: Failure | None) -> None:
+        facts = {**operation.labels, **operation.outcome(result, failure)}
         labels = [facts.get(attribute, "") for attribute in _LABELS]
         self._metrics.operations.labels(*labels).observe(time.perf_counter() - started)
 
-    @contextmanager
-    def _around_method(self, call: Call) -> Iterator[None]:
-        self._metrics.running.inc()
-        try:
-            yield
-        finally:
-            self._metrics.running.dec()
+    def _around_method(self, call: Call) -> AbstractContextManager[None]:
+        return self._metrics.running.track_inprogress()
 
     def _count(self, call: Call, method: Method | None, outcome: str, duration: float, error: RpcError | None) -> None:
         tool = OTHER if method is None else method.name

@@ -8,10 +8,11 @@ that is not registered is `OTHER`. So callers cannot make the number of time ser
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from flask import request
 
@@ -35,21 +36,27 @@ _NOTIFICATIONS = (
     CANCELLED,
 )
 _KNOWN = frozenset({*METHODS, *_NOTIFICATIONS, INITIALIZE})
+_NAMED = {"tools/call": ("gen_ai.tool.name", "name"), "prompts/get": ("gen_ai.prompt.name", "name")}
 _WITH_URI = ("resources/read", "resources/subscribe", "resources/unsubscribe")
 
 
-@dataclass(frozen=True)
-class Operation:
-    """A request or notification.
+class Operation(NamedTuple):
+    """What kind of request it is. There is a limited number of them.
 
     :param name: The name of its span.
-    :param labels: The attributes of its metric, with a limited number of values.
-    :param details: More attributes of its span.
+    :param labels: The attributes of its metric, and of its span.
     """
 
     name: str
     labels: dict[str, str]
-    details: dict[str, str]
+
+    def outcome(self, result: Any, failure: Failure | None) -> dict[str, str]:
+        """Return the attributes that are known only when it has ended."""
+        if failure is not None:
+            return failure.labels
+        if self.labels["mcp.method.name"] == INITIALIZE:
+            return {"mcp.protocol.version": result["protocolVersion"]}
+        return {}
 
 
 @dataclass(frozen=True)
@@ -69,50 +76,57 @@ class Failure:
         return {"error.type": self.type, **status}
 
 
-def describe(message: RpcRequest, context: RequestContext) -> Operation:
-    """Describe a request before it is handled."""
-    method = message.method if message.method in _KNOWN else OTHER
-    params = message.params if isinstance(message.params, Mapping) else {}
-    labels, details = {"mcp.method.name": method}, {}
-    target = params.get("name")
-    if method == "tools/call" and isinstance(target, str):
-        tool = context.registry.methods.get(context.tool_name(target))
-        details["gen_ai.tool.name"] = one_line(target, MAX_QUOTED)
-        labels |= {"gen_ai.operation.name": EXECUTE_TOOL, "gen_ai.tool.name": OTHER if tool is None else tool.name}
-    elif method == "prompts/get" and isinstance(target, str):
-        prompt = context.registry.prompts.get(target)
-        details["gen_ai.prompt.name"] = one_line(target, MAX_QUOTED)
-        labels["gen_ai.prompt.name"] = OTHER if prompt is None else prompt.name
-    elif method in _WITH_URI and isinstance(params.get("uri"), str):
-        details["mcp.resource.uri"] = one_line(params["uri"], MAX_QUOTED)
-    known = labels.get("gen_ai.tool.name") or labels.get("gen_ai.prompt.name") or OTHER
-    if method != INITIALIZE:  # whose result has the version
-        labels["mcp.protocol.version"] = context.version if context.version in VERSIONS else OTHER
-    if message.id is not None:
-        details["jsonrpc.request.id"] = one_line(str(message.id), MAX_QUOTED)
-    return Operation(
-        method if known == OTHER else f"{method} {known}",
-        {**labels, **_transport(context)},
-        {**details, **_connection(context)},
+def operation_of(message: RpcRequest, context: RequestContext) -> Operation:
+    """Return what kind of request it is."""
+    method, params, target = message.method, message.params, ""
+    if method in _NAMED and isinstance(params, Mapping):
+        name = params.get("name")
+        if isinstance(name, str):
+            registry = context.registry
+            known = (
+                registry.prompts.get(name) if method == "prompts/get" else registry.methods.get(context.tool_name(name))
+            )
+            target = OTHER if known is None else known.name
+    return _operation(
+        method if method in _KNOWN else OTHER,
+        target,
+        context.version if context.version in VERSIONS else OTHER,
+        context.headers is not None,
     )
 
 
-def _transport(context: RequestContext) -> dict[str, str]:
-    if context.headers is None:
-        return {"network.transport": "pipe"}
-    return {"network.transport": "tcp", "network.protocol.name": "http"}
+@functools.lru_cache(maxsize=4096)
+def _operation(method: str, target: str, version: str, is_http: bool) -> Operation:
+    labels = {"mcp.method.name": method}
+    if target and method == "tools/call":
+        labels |= {"gen_ai.operation.name": EXECUTE_TOOL, "gen_ai.tool.name": target}
+    elif target:
+        labels["gen_ai.prompt.name"] = target
+    if method != INITIALIZE:  # whose result has the version
+        labels["mcp.protocol.version"] = version
+    labels["network.transport"] = "tcp" if is_http else "pipe"
+    if is_http:
+        labels["network.protocol.name"] = "http"
+    return Operation(f"{method} {target}" if target not in ("", OTHER) else method, labels)
 
 
-def _connection(context: RequestContext) -> dict[str, str]:
+def details_of(message: RpcRequest, context: RequestContext) -> dict[str, str]:
+    """Return the attributes of one request that only its span has."""
+    method, params, details = message.method, message.params, {}
+    if isinstance(params, Mapping):
+        attribute, param = _NAMED.get(method) or (("mcp.resource.uri", "uri") if method in _WITH_URI else ("", ""))
+        if attribute and isinstance(params.get(param), str):
+            details[attribute] = one_line(params[param], MAX_QUOTED)
+    if message.id is not None:
+        details["jsonrpc.request.id"] = one_line(str(message.id), MAX_QUOTED)
     if context.headers is None:
-        return {}
-    details = {}
+        return details
     protocol, _, version = str(request.environ.get("SERVER_PROTOCOL", "")).partition("/")
     if protocol == "HTTP" and version:
         details["network.protocol.version"] = version
     session = context.headers.get(SESSION_HEADER)
     if session is not None and context.version != MODERN:
-        # A digest, because the id itself is signed and long, and only its owner should have it.
+        # A digest, because only its owner should have the id.
         details["mcp.session.id"] = hashlib.sha256(session.encode()).hexdigest()[:32]
     return details
 

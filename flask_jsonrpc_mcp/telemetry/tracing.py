@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..ask import InputNeeded, Question
 from ..auth import Caller
@@ -25,9 +24,10 @@ from .operations import (
     EXECUTE_TOOL,
     Failure,
     Operation,
-    describe,
+    details_of,
     failure_from,
     failure_of,
+    operation_of,
 )
 from .redaction import show_arguments
 
@@ -45,14 +45,39 @@ _SCOPE = "flask_jsonrpc_mcp"
 _ERROR = Status(StatusCode.ERROR)
 
 
-@dataclass(frozen=True)
-class _Begun:
+class _Begun(NamedTuple):
     """A request that is being answered."""
 
     operation: Operation
     span: Span
     context: Context
     started: float
+
+
+class _Run:
+    """The span around one run of a method.
+
+    :param with_exceptions: Record exceptions whole. Their texts may contain arguments, and the log has them anyway.
+    """
+
+    def __init__(self, span: Span, parent: Context, *, with_exceptions: bool) -> None:
+        self._span = span
+        self._context = trace.set_span_in_context(span, parent)
+        self._with_exceptions = with_exceptions
+
+    def __enter__(self) -> None:
+        self._token = otel_context.attach(self._context)
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        if isinstance(error, InputNeeded):
+            self._span.set_attribute("jsonrpc_mcp.outcome", INPUT_REQUIRED)
+        elif error is not None:
+            self._span.set_attribute("error.type", error.slug if isinstance(error, RpcError) else _class_of(error))
+            self._span.set_status(_ERROR)
+            if self._with_exceptions:
+                self._span.record_exception(error)
+        self._span.end()
+        otel_context.detach(self._token)
 
 
 class OpenTelemetry:
@@ -132,68 +157,56 @@ class OpenTelemetry:
             otel_context.detach(token)
 
     def _begin(self, message: RpcRequest, context: RequestContext) -> _Begun:
-        operation, ambient = describe(message, context), otel_context.get_current()
+        operation, ambient = operation_of(message, context), otel_context.get_current()
         params = message.params if isinstance(message.params, Mapping) else {}
-        parent = _continued(params.get("_meta"), ambient)
-        # The span of the HTTP request: the parent, unless the client has sent its own.
-        http = trace.get_current_span(ambient).get_span_context()
-        links = [Link(http)] if http.is_valid and trace.get_current_span(parent).get_span_context() != http else None
-        attributes = {**operation.labels, **operation.details, **self._facts_of(context.caller)}
-        if self._record_arguments and message.method == "tools/call":
-            method = context.registry.methods.get(str(params.get("name")))
-            attributes |= _arguments(params.get("arguments", {}), method)
-        span = self._tracer.start_span(operation.name, parent, SpanKind.SERVER, attributes, links)
+        parent, links = _continued(params.get("_meta"), ambient), None
+        if parent is not ambient:
+            # The client's span is the parent; that of the HTTP request is linked.
+            http = trace.get_current_span(ambient).get_span_context()
+            is_other = trace.get_current_span(parent).get_span_context() != http
+            links = [Link(http)] if http.is_valid and is_other else None
+        span = self._tracer.start_span(operation.name, parent, SpanKind.SERVER, operation.labels, links)
+        if span.is_recording():
+            span.set_attributes({**details_of(message, context), **self._facts_of(context.caller)})
+            if self._record_arguments and message.method == "tools/call":
+                method = context.registry.methods.get(context.tool_name(str(params.get("name"))))
+                span.set_attributes(_arguments(params.get("arguments", {}), method))
         return _Begun(operation, span, trace.set_span_in_context(span, parent), time.perf_counter())
 
     def _end(self, begun: _Begun, result: Any, failure: Failure | None) -> None:
-        labels, span = begun.operation.labels, begun.span
-        if isinstance(result, dict) and isinstance(result.get("protocolVersion"), str):  # of initialize
-            negotiated = {"mcp.protocol.version": result["protocolVersion"]}
-            labels = {**labels, **negotiated}
-            span.set_attributes(negotiated)
+        span, outcome = begun.span, begun.operation.outcome(result, failure)
+        span.set_attributes(outcome)
         if failure is not None:
-            labels = {**labels, **failure.labels}
-            span.set_attributes(failure.labels)
             span.set_status(_ERROR if failure.message is None else Status(StatusCode.ERROR, failure.message))
         elif self._record_results and isinstance(result, dict) and "content" in result:
             value = result.get("structuredContent", result["content"])
             span.set_attribute("gen_ai.tool.call.result", write(value).decode())
         span.end()
+        labels = {**begun.operation.labels, **outcome}
         self._operations.record(time.perf_counter() - begun.started, labels, begun.context)
 
-    @contextmanager
-    def _around_method(self, registry: Registry, call: Call) -> Iterator[None]:
+    def _around_method(self, registry: Registry, call: Call) -> _Run:
         method = registry.finders[call.kind].find(call.name, call.caller, listed_only=call.listed_only)
-        attributes = {
-            "code.function.name": _function_name(method.func),
-            "jsonrpc_mcp.call.id": call.id,
-            "jsonrpc_mcp.face": call.face,
-            **self._facts_of(call.caller),
-        }
-        if call.kind == METHOD:
-            attributes |= {"gen_ai.operation.name": EXECUTE_TOOL, "gen_ai.tool.name": method.name}
-            if self._record_arguments:
-                attributes |= _arguments(call.arguments, method)
-        name = f"{EXECUTE_TOOL if call.kind == METHOD else call.kind} {method.name}"
+        is_tool = call.kind == METHOD
         # Without a span around it, as in a task worker, the method belongs to the client's request.
         ambient = otel_context.get_current()
         has_span = trace.get_current_span(ambient).get_span_context().is_valid
         parent = ambient if has_span else _continued(call.meta, ambient)
-        # The log has the text and traceback of an exception, which may contain arguments.
-        with self._tracer.start_as_current_span(
-            name, parent, attributes=attributes, record_exception=False, set_status_on_exception=False
-        ) as span:
-            try:
-                yield
-            except InputNeeded:
-                span.set_attribute("jsonrpc_mcp.outcome", INPUT_REQUIRED)
-                raise
-            except BaseException as error:
-                span.set_attribute("error.type", error.slug if isinstance(error, RpcError) else _class_of(error))
-                span.set_status(_ERROR)
-                if self._record_arguments:
-                    span.record_exception(error)
-                raise
+        tool = {"gen_ai.operation.name": EXECUTE_TOOL, "gen_ai.tool.name": method.name} if is_tool else None
+        span = self._tracer.start_span(
+            f"{EXECUTE_TOOL if is_tool else call.kind} {method.name}", parent, attributes=tool
+        )
+        if span.is_recording():
+            span.set_attributes(
+                {
+                    "code.function.name": _function_name(method.func),
+                    "jsonrpc_mcp.call.id": call.id,
+                    "jsonrpc_mcp.face": call.face,
+                    **self._facts_of(call.caller),
+                    **(_arguments(call.arguments, method) if is_tool and self._record_arguments else {}),
+                }
+            )
+        return _Run(span, parent, with_exceptions=self._record_arguments)
 
     def _around_questions(
         self, ask: Callable[[Mapping[str, Question]], Mapping[str, Any]], questions: Mapping[str, Question]
@@ -225,10 +238,11 @@ class OpenTelemetry:
 
 def _continued(meta: Any, ambient: Context) -> Context:
     """Return the context of a client's span, from ``traceparent``, ``tracestate`` and ``baggage`` in its ``_meta``."""
-    if not isinstance(meta, Mapping) or not meta:
+    if not isinstance(meta, Mapping):
         return ambient
-    carrier = {key: value for key, value in meta.items() if isinstance(value, str)}
-    return propagate.extract(carrier, ambient)
+    # The other keys of MCP have a prefix; these have none.
+    carrier = {key: value for key, value in meta.items() if "/" not in key and isinstance(value, str)}
+    return propagate.extract(carrier, ambient) if carrier else ambient
 
 
 def _arguments(arguments: Any, method: Any) -> dict[str, str]:

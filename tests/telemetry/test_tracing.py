@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from flask import Flask
 from opentelemetry import baggage, trace
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.instrumentation.flask import FlaskInstrumentor
