@@ -13,8 +13,8 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Any, Generic, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Generic
 
 from .ask import Question
 from .auth import Authenticator, Caller
@@ -96,23 +96,13 @@ class Listing(Generic[M]):
         return page
 
 
+@dataclass
 class _Snapshot(Generic[M]):
     """The listings of one version of a collection, by permissions."""
 
-    def __init__(self, version: tuple[int, int], permissions: frozenset[str]) -> None:
-        self.version = version
-        self.permissions = permissions
-        self.listings: dict[frozenset[str], Listing[M]] = {}
-
-
-class Finder(Protocol):
-    """The methods of one kind."""
-
-    def __iter__(self) -> Iterator[Method]: ...
-
-    def candidates(self, name: str) -> tuple[Method, ...]: ...
-
-    def find(self, name: str, caller: Caller, *, listed_only: bool = True) -> Method: ...
+    version: tuple[int, int]
+    permissions: frozenset[str]
+    listings: dict[frozenset[str], Listing[M]] = field(default_factory=dict)
 
 
 class Collection(Generic[M]):
@@ -319,7 +309,7 @@ class Registry:
         """What ``/mcp/health?ready`` checks. Each returns how many seconds ago it was reached, or raises."""
         self.warned: set[str] = set()
         """The tools that the log has suggested ``streams=True`` for."""
-        self.finders: dict[str, Finder] = {
+        self.finders: dict[str, Collection[Any] | Resources] = {
             METHOD: self.methods,
             PROMPT: self.prompts,
             RESOURCE: self.resources,

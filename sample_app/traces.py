@@ -42,7 +42,7 @@ def init_app(app: Flask) -> None:
     provider = TracerProvider(resource=Resource.create({"service.name": app.config["JSONRPC_MCP_SERVER_NAME"]}))
     provider.add_span_processor(_make_processor())
     trace.set_tracer_provider(provider)
-    FlaskInstrumentor().instrument_app(app)
+    FlaskInstrumentor().instrument_app(app)  # type: ignore[no-untyped-call]
     # It works with SQLAlchemy 2.1, but does not say so yet, and would do nothing.
     SQLAlchemyInstrumentor().instrument(engine=app.extensions[EXTENSION], skip_dep_check=True)
 

@@ -26,8 +26,7 @@ from ..errors import CannotAsk, MalformedParams, RpcError
 from ..mailbox import NoMailbox, answer_timeout, current_mailbox
 from ..registry import QuestionHook
 from ..strict_json import write
-from .protocol import MODERN, SERVER_INFO, RequestContext
-from .sessions import load_signed, signer
+from .protocol import MODERN, SERVER_INFO, RequestContext, load_signed, signer
 from .versions import question_request
 
 MAX_ROUNDS = 20

@@ -14,9 +14,10 @@ from flask.sansio.app import App
 from werkzeug.datastructures import Authorization
 from werkzeug.routing import BuildError
 
-from ..auth import ACCESS_TOKEN, HTTPAuthSignIn, is_refused
-from ..config import PREFIX, server_info
+from ..auth import ACCESS_TOKEN
+from ..config import PREFIX, server_name
 from ..errors import MAX_QUOTED, InsufficientScope, RpcError, Unauthorized, one_line
+from ..httpauth import HTTPAuthSignIn, is_refused
 from ..registry import EXTENSION, Registry
 from .diagnosis import check_issuers, check_public_url
 from .metadata import add_routes, public_urls_of
@@ -90,7 +91,7 @@ class OAuthSignIn(HTTPAuthSignIn):
         if self.auth.scopes:
             members["scopes_supported"] = self._shown(self.auth.scopes)
         members["bearer_methods_supported"] = ["header"]
-        members["resource_name"] = server_info(current_app)["name"]
+        members["resource_name"] = server_name(current_app)
         if self.auth.documentation is not None:
             members["resource_documentation"] = self.auth.documentation
         return members

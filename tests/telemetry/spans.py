@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from flask import Flask
+from opentelemetry.instrumentation.flask import FlaskInstrumentor
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -23,6 +25,10 @@ class Recorder:
         self.reader = InMemoryMetricReader()
         self.meters = MeterProvider([self.reader])
         self.telemetry = OpenTelemetry(tracer_provider=self.tracers, meter_provider=self.meters, **options)
+
+    def instrument(self, app: Flask) -> None:
+        """Trace the HTTP requests of an app, as apps do."""
+        FlaskInstrumentor().instrument_app(app, tracer_provider=self.tracers)  # type: ignore[no-untyped-call]
 
     def take(self) -> list[dict[str, Any]]:
         """Return the spans since the last time, in the order of their beginning."""

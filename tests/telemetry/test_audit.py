@@ -14,7 +14,6 @@ from typing import Annotated, Any
 
 import pytest
 from marshmallow import Schema, fields
-from opentelemetry.instrumentation.flask import FlaskInstrumentor
 from pydantic import BaseModel, SecretStr
 from sqlalchemy import create_engine, insert
 
@@ -153,7 +152,7 @@ def test_the_trace_is_that_of_the_span_or_else_that_of_the_client() -> None:
     assert audit.take()["trace_id"] == sent
     recorder = Recorder()
     site = make_site(audit, telemetry=[recorder.telemetry])
-    FlaskInstrumentor().instrument_app(site.app, tracer_provider=recorder.tracers)
+    recorder.instrument(site.app)
     faces.rest("articles.delete", {"id": 7}).send(site.client, basic("writer"))
     http = recorder.exporter.get_finished_spans()[-1]
     assert http.name == "POST /mcp/tools/invoke"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -19,7 +20,6 @@ from typing import Annotated, Any
 import pytest
 from opentelemetry import baggage, trace
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-from opentelemetry.instrumentation.flask import FlaskInstrumentor
 from opentelemetry.instrumentation.sqlalchemy import SQLAlchemyInstrumentor
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -215,7 +215,7 @@ def test_a_json_rpc_error_is_the_status_of_its_span(site: Site, recorder: Record
 
 def test_invalid_arguments_run_no_method(site: Site, recorder: Recorder) -> None:
     ModernClient(site.client).call("add", {"a": "x"})
-    failed = {"attributes": {"error.type": "tool_error"}, "status": ("ERROR", None)}
+    failed: Any = {"attributes": {"error.type": "tool_error"}, "status": ("ERROR", None)}
     assert recorder.take() == [server_span("tools/call", "add", **failed)]
     faces.rest("add", {"a": "x"}).send(site.client)
     assert recorder.take() == []
@@ -223,7 +223,7 @@ def test_invalid_arguments_run_no_method(site: Site, recorder: Recorder) -> None
 
 @pytest.mark.parametrize("version", [MODERN, LEGACY[0]])
 def test_a_streamed_call_is_no_error(site: Site, recorder: Recorder, version: str) -> None:
-    FlaskInstrumentor().instrument_app(site.app, tracer_provider=recorder.tracers)
+    recorder.instrument(site.app)
     params = {"name": "count", "arguments": {}, "_meta": {"progressToken": "p"}}
     client = client_of(version, site.client)
     if isinstance(client, LegacyClient):
@@ -315,7 +315,7 @@ def test_requests_on_stdio_are_spans(site: Site, recorder: Recorder, version: st
 
 
 def test_the_span_of_the_client_is_the_parent_and_the_http_span_is_linked(site: Site, recorder: Recorder) -> None:
-    FlaskInstrumentor().instrument_app(site.app, tracer_provider=recorder.tracers)
+    recorder.instrument(site.app)
     seen: dict[str, Any] = {}
 
     @site.rpc.tool("look")
@@ -365,7 +365,7 @@ def test_flask_and_sqlalchemy_nest_around_and_inside(recorder: Recorder) -> None
     site = Site(McpBlueprint(telemetry=[recorder.telemetry]))
     instruments: list[Any] = [SQLAlchemyInstrumentor()]
     instruments[0].instrument(engine=engine, tracer_provider=recorder.tracers, skip_dep_check=True)
-    FlaskInstrumentor().instrument_app(site.app, tracer_provider=recorder.tracers)
+    recorder.instrument(site.app)
 
     @site.rpc.tool("query", timeout=30)
     def query() -> int:
@@ -437,7 +437,12 @@ def test_arguments_and_results_are_recorded_only_if_switched_on_and_secrets_neve
 def test_the_log_line_of_a_call_is_inside_its_request(site: Site, recorder: Recorder) -> None:
     """So that what adds trace ids to log records finds one."""
     seen: list[bool] = []
-    site.app.logger.addFilter(lambda record: not seen.append(trace.get_current_span().get_span_context().is_valid))
+
+    def look(record: logging.LogRecord) -> bool:
+        seen.append(trace.get_current_span().get_span_context().is_valid)
+        return True
+
+    site.app.logger.addFilter(look)
     site.app.logger.setLevel("INFO")
     try:
         ModernClient(site.client).call("add", {"a": 1, "b": 2})
