@@ -26,7 +26,7 @@ from ..method import Method
 from ..registry import Registry
 from .redaction import hide_arguments, show_arguments
 
-__all__ = ["AuditLog"]
+__all__ = ["Audit", "AuditLog"]
 
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 
