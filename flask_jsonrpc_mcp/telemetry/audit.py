@@ -24,6 +24,7 @@ from ..invoke import INPUT_REQUIRED
 from ..mcp.protocol import CLIENT_INFO
 from ..method import Method
 from ..registry import Registry
+from ..strict_json import write
 from .redaction import hide_arguments, show_arguments
 
 __all__ = ["Audit", "AuditLog"]
@@ -116,7 +117,7 @@ class AuditLog(Audit):
         super().observe(registry)
 
     def write(self, record: Mapping[str, Any]) -> None:
-        self._logger.info("%s", json.dumps(record), extra={"audit": record})
+        self._logger.info("%s", write(record).decode(), extra={"audit": record})
 
 
 def _token() -> Any:

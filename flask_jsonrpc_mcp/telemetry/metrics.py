@@ -70,6 +70,9 @@ class _Metrics:
             buckets=DURATION_BUCKETS,
             registry=registry,
         )
+        # Finding the child of a metric by its labels takes longer than to count.
+        self._operations: dict[tuple[str, ...], Histogram] = {}
+        self._calls: dict[tuple[str, str, str], tuple[Counter, Histogram]] = {}
         self.running = self._gauge("mcp_running_calls", "Methods that run now.", registry)
         for name, text, level in (
             ("mcp_streams", "Event streams that are being sent.", levels.streams),
@@ -77,6 +80,19 @@ class _Metrics:
             ("mcp_overdue_methods", "Methods that still run after their timeout.", levels.overdue),
         ):
             level.watch(self._gauge(name, text, registry).set)
+
+    def operation(self, *labels: str) -> Histogram:
+        found = self._operations.get(labels)
+        if found is None:
+            found = self._operations[labels] = self.operations.labels(*labels)
+        return found
+
+    def call(self, tool: str, face: str, outcome: str) -> tuple[Counter, Histogram]:
+        found = self._calls.get((tool, face, outcome))
+        if found is None:
+            counter, histogram = self.calls.labels(tool, face, outcome), self.durations.labels(tool, face)
+            found = self._calls[tool, face, outcome] = counter, histogram
+        return found
 
     @staticmethod
     def _gauge(name: str, text: str, registry: CollectorRegistry) -> Gauge:
@@ -144,15 +160,16 @@ class Prometheus:
     def _measure(self, started: float, operation: Operation, result: Any, failure: Failure | None) -> None:
         facts = {**operation.labels, **operation.outcome(result, failure)}
         labels = [facts.get(attribute, "") for attribute in _LABELS]
-        self._metrics.operations.labels(*labels).observe(time.perf_counter() - started)
+        self._metrics.operation(*labels).observe(time.perf_counter() - started)
 
     def _around_method(self, call: Call) -> AbstractContextManager[None]:
         return self._metrics.running.track_inprogress()
 
     def _count(self, call: Call, method: Method | None, outcome: str, duration: float, error: RpcError | None) -> None:
         tool = OTHER if method is None else method.name
-        self._metrics.calls.labels(tool, call.face, outcome).inc()
-        self._metrics.durations.labels(tool, call.face).observe(duration)
+        counter, histogram = self._metrics.call(tool, call.face, outcome)
+        counter.inc()
+        histogram.observe(duration)
 
 
 class _QueueDepths:
