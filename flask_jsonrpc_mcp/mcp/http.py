@@ -77,7 +77,7 @@ def _mount(request: Request) -> str:
 
 def mcp_error(error: RpcError) -> Response:
     """Respond with an error without an id, because no JSON-RPC request was read."""
-    return _plain(error.status, RpcResponse(None, error=error))
+    return error_response(RpcResponse(None, error=error).to_bytes(omit_null_id=True), error, error.status)
 
 
 ROUTES = (Route("/mcp", "mcp", {"POST": post}, mcp_error, page="explorer"),)
@@ -85,11 +85,10 @@ ROUTES = (Route("/mcp", "mcp", {"POST": post}, mcp_error, page="explorer"),)
 
 def _serve_modern(payload: Any, context: RequestContext, backlog: Backlog | None) -> Response:
     if isinstance(payload, dict) and payload.get("method") == protocol.LISTEN:
-        return _stream(partial(_answer, payload, _handle_modern), context, _listening_plain)
+        return _stream(partial(_answer, payload, _handle_modern), context, plain=_listening_plain)
     if backlog is not None and server.is_streamed(payload, context):
-        return _stream(partial(_answer, payload, _handle_modern), context, _modern_plain)
-    reply = _answer(payload, _handle_modern, context)
-    return _with_backlog(payload, reply, backlog, context, _modern_plain)
+        return _stream(partial(_answer, payload, _handle_modern), context)
+    return _with_backlog(payload, _answer(payload, _handle_modern, context), backlog, context)
 
 
 def _handle_modern(message: RpcRequest, context: RequestContext, stream: EventStream | None = None) -> Any:
@@ -120,13 +119,13 @@ def _serve_legacy(payload: Any, context: RequestContext, backlog: Backlog | None
         replies.deliver(payload)
         return no_content(202)
     if backlog is not None and server.is_streamed(payload, context):
-        return _stream(partial(_answer_asking, payload, replies, None), context, _legacy_plain)
+        return _stream(partial(_answer_asking, payload, replies, None), context)
     try:
         reply = _answer(payload, _handle_legacy, context, replies)
     except InputNeeded as needed:
         # The question goes out on a stream, and the method runs again there.
-        return _stream(partial(_answer_asking, payload, replies, needed), context, _legacy_plain, backlog)
-    return _with_backlog(payload, reply, backlog, context, _legacy_plain)
+        return _stream(partial(_answer_asking, payload, replies, needed), context, backlog)
+    return _with_backlog(payload, reply, backlog, context)
 
 
 def _answer_asking(
@@ -170,7 +169,7 @@ def _initialize(payload: Any, context: RequestContext) -> Response:
         return result
 
     reply = _answer(payload, handle, context) or RpcResponse(None, error=InvalidRequest("initialize needs an id"))
-    response = _legacy_plain(reply)
+    response = _plain(protocol.LEGACY[0], reply)
     if negotiated is not None and _has_sessions(context.app):
         owner = [context.caller.principal, context.mount()]
         content = [negotiated.version, sorted(negotiated.capabilities), *owner, secrets.token_hex(8)]
@@ -243,12 +242,13 @@ def _serve_batch(payload: list[Any], context: RequestContext, replies: ClientRep
 def _stream(
     answer: Callable[[RequestContext, EventStream], RpcResponse | None],
     context: RequestContext,
-    plain: Callable[[RpcResponse | None], Response],
     backlog: Backlog | None = None,
+    plain: Callable[[str, RpcResponse | None], Response] | None = None,
 ) -> Response:
     """Respond with an event stream that runs the request.
 
     :param backlog: Messages of an earlier run, which are sent first.
+    :param plain: Builds the response if there are no events; by default `_plain`.
     """
 
     def run(stream: EventStream) -> RpcResponse | None:
@@ -257,7 +257,7 @@ def _stream(
         return answer(context._replace(send=stream.send), stream)
 
     make_response = stream_response_class(context.app.response_class)  # type: ignore[arg-type] # a class is hashable
-    return make_response(run, plain, context.cancellation)
+    return make_response(run, partial(plain or _plain, context.version), context.cancellation)
 
 
 def _listen(subscription: Subscription, id: Any, stream: EventStream) -> dict[str, Any]:
@@ -289,17 +289,13 @@ def _identify_again(context: RequestContext) -> Caller:
 
 
 def _with_backlog(
-    payload: Any,
-    reply: RpcResponse | None,
-    backlog: Backlog | None,
-    context: RequestContext,
-    plain: Callable[[RpcResponse | None], Response],
+    payload: Any, reply: RpcResponse | None, backlog: Backlog | None, context: RequestContext
 ) -> Response:
     """Respond in plain JSON, or with events if the method has reported something."""
     if backlog is not None and context.cancellation.by_client:
         return buffered_response(backlog.take())  # a client that has cancelled expects no reply
     if reply is None or backlog is None or not backlog.events:
-        return plain(reply)
+        return _plain(context.version, reply)
     if payload["method"] == "tools/call":
         _suggest_streaming(payload["params"]["name"], context)
     return buffered_response([*backlog.take(), reply_event(reply)])
@@ -333,29 +329,19 @@ def _answer(payload: Any, handle: Callable[..., Any], context: RequestContext, *
         return RpcResponse(payload["id"], error=fault) if "id" in payload else None
 
 
-def _modern_plain(reply: RpcResponse | None) -> Response:
-    """Respond in the form of 2026-07-28, which has its own HTTP status for each mistake of the client."""
+def _plain(version: str, reply: RpcResponse | None) -> Response:
+    """Respond in plain JSON. 2026-07-28 has its own HTTP status for each mistake of the client."""
     if reply is None:
         return no_content(202)
-    error = reply.error
+    body, error = reply.to_bytes(omit_null_id=True), reply.error
     if error is None:
-        return _plain(200, reply)
-    return _plain(error.status if error.status < 500 else error.rpc_status, reply)
+        return json_response(body)
+    has_own_status = version == protocol.MODERN and error.status < 500
+    return error_response(body, error, error.status if has_own_status else error.rpc_status)
 
 
-def _listening_plain(reply: RpcResponse | None) -> Response:
-    response = _modern_plain(reply)
+def _listening_plain(version: str, reply: RpcResponse | None) -> Response:
+    response = _plain(version, reply)
     if response.status_code == 503:
         response.status_code = 200  # after a 503 some clients send no more requests
     return response
-
-
-def _legacy_plain(reply: RpcResponse | None) -> Response:
-    if reply is None:
-        return no_content(202)
-    return _plain(200 if reply.error is None else reply.error.rpc_status, reply)
-
-
-def _plain(status: int, reply: RpcResponse) -> Response:
-    body = reply.to_bytes(omit_null_id=True)
-    return json_response(body) if reply.error is None else error_response(body, reply.error, status)

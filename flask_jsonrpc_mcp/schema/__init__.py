@@ -13,12 +13,13 @@ Mistakes raise when the method is registered; the validator is compiled for the 
 * ``walk``: build and traverse schemas
 """
 
-from .params import compile_output, compile_params, read_texts
+from .params import MIRROR_KEYWORD, compile_output, compile_params, mirrored_arguments, read_texts
 from .shape import MirroredArgument, Params, SchemaSpec, Shape
 from .signatures import Function
 from .walk import Secret
 
 __all__ = [
+    "MIRROR_KEYWORD",
     "Function",
     "MirroredArgument",
     "Params",
@@ -27,5 +28,6 @@ __all__ = [
     "Shape",
     "compile_output",
     "compile_params",
+    "mirrored_arguments",
     "read_texts",
 ]

@@ -43,8 +43,14 @@ def compile_params(function: Function, spec: SchemaSpec | None) -> Params:
 
     :raises TypeError, ValueError: if ``params=`` is invalid, or does not match the function.
     """
-    params = _params_of_hints(function) if spec is None else _params_of_spec(function, spec)
-    return replace(params, mirrored=mirrored) if (mirrored := _mirrored_arguments(params.schema)) else params
+    if spec is None:
+        return _params_of_hints(function)
+    declared = read_classes(spec)
+    if declared is not None:
+        return _params_of_classes(function, declared)
+    if not isinstance(spec, Mapping):
+        raise TypeError(f"params must be {_SPECS}")
+    return _params_of_json_schema(function, spec)
 
 
 def compile_output(function: Function, spec: SchemaSpec | None, *, enforced: bool = True) -> Shape | None:
@@ -84,15 +90,6 @@ def _params_of_hints(function: Function) -> Params:
         return Params(converter.shape_of(converted), converted.load or dict)
     except TypeError as error:
         raise TypeError(f"parameter {error}; change the hint, or describe the arguments with params=") from error
-
-
-def _params_of_spec(function: Function, spec: SchemaSpec) -> Params:
-    declared = read_classes(spec)
-    if declared is not None:
-        return _params_of_classes(function, declared)
-    if not isinstance(spec, Mapping):
-        raise TypeError(f"params must be {_SPECS}")
-    return _params_of_json_schema(function, spec)
 
 
 def _params_of_classes(function: Function, declared: MarshmallowSchema | PydanticType) -> Params:
@@ -254,14 +251,13 @@ def _output_of_hint(function: Function) -> Shape | None:
         raise TypeError(f"the return hint: {error}; change it, or describe the result with output=") from error
 
 
-def _mirrored_arguments(schema: Schema) -> tuple[MirroredArgument, ...]:
+def mirrored_arguments(schema: Schema) -> tuple[MirroredArgument, ...]:
     """Find the properties with ``x-mcp-header``.
 
     :raises ValueError: for one because of which clients would refuse the whole tool.
     """
-    count = sum(MIRROR_KEYWORD in inner for inner in walk(schema))
-    found = tuple(_mirrored_properties(schema, ())) if count else ()
-    if len(found) != count:
+    found = tuple(_mirrored_properties(schema, ()))
+    if len(found) != sum(MIRROR_KEYWORD in inner for inner in walk(schema)):
         raise ValueError(
             f"{MIRROR_KEYWORD} is allowed on properties only, not inside lists, alternatives or references"
         )
