@@ -66,7 +66,8 @@ class McpBlueprint(Decorators, Blueprint):
     :param import_name: As for any blueprint; only needed for its own templates and static files.
     :param auth: A Flask-HTTPAuth object; a function that returns the user of the current request, or ``None``; an
         object of ``flask_jsonrpc_mcp.sign_in``; or a list of these. Without one every caller is anonymous.
-    :param require_auth: Reject anonymous callers, except under ``/.well-known/`` and for the explorer's page.
+    :param require_auth: Reject anonymous callers, except under ``/.well-known/``, for the explorer's page and for
+        ``/mcp/health``.
     :param discover_access: The permissions needed to list and describe tools.
     :param explorer: Serve a page to try the tools at ``/mcp/explorer``.
     :param limiter: The app's Flask-Limiter object, for rate limits.
@@ -119,6 +120,8 @@ class McpBlueprint(Decorators, Blueprint):
 
     def _observe(self, telemetry: Sequence[OpenTelemetry | Prometheus], audit: Audit | None) -> None:
         """Let telemetry observe this blueprint, and say what ``/mcp/health?ready`` checks."""
+        if not isinstance(telemetry, Sequence):
+            raise TypeError(f"telemetry= takes a list; write telemetry=[{type(telemetry).__name__}(...)]")
         observers = [("telemetry", each) for each in telemetry] + ([] if audit is None else [("audit", audit)])
         for option, observer in observers:
             if not hasattr(observer, "observe"):

@@ -55,8 +55,6 @@ _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0").union(
 # Results of these types need no awaiting and no iterating.
 _PLAIN = (dict, list, str, int, float, NoneType)
 
-# The methods of this process that still run after their timeout.
-
 
 def invoke(call: Call, registry: Registry, built_in: Callable[[], Result] | None = None) -> Result:
     """Run a call inside the current Flask request.

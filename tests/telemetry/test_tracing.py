@@ -514,6 +514,11 @@ def test_an_app_without_telemetry_imports_none_of_it() -> None:
     assert ran.stdout == "[]\n"
 
 
+def test_telemetry_is_a_list(recorder: Recorder) -> None:
+    with pytest.raises(TypeError, match=r"telemetry= takes a list; write telemetry=\[OpenTelemetry\(...\)\]"):
+        McpBlueprint(telemetry=recorder.telemetry)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("wrong", [Recorder, "otel"])
 def test_something_else_than_telemetry_is_refused_at_import(wrong: Any) -> None:
     with pytest.raises(TypeError, match=r"telemetry= takes objects of flask_jsonrpc_mcp.telemetry, such as"):
