@@ -251,7 +251,9 @@ def serve_stdio(context: click.Context, /, **options: Any) -> None:
     with app.app_context(), session(**options, anonymous=True) as (registry, _):
         if registry.auth.required and options["user"] is None:
             raise click.UsageError("This app requires sign-in (require_auth=True); choose a user with --user")
-    serve(AppServer(app, **options), *streams)
+    server = AppServer(app, **options)
+    serve(server, *streams)
+    server.close()
 
 
 @mcp.command("doctor")

@@ -16,6 +16,7 @@ Mistakes raise when the method is registered; the validator is compiled for the 
 from .params import MIRROR_KEYWORD, compile_output, compile_params, mirrored_arguments, read_texts
 from .shape import MirroredArgument, Params, SchemaSpec, Shape
 from .signatures import Function
+from .walk import Secret
 
 __all__ = [
     "MIRROR_KEYWORD",
@@ -23,6 +24,7 @@ __all__ = [
     "MirroredArgument",
     "Params",
     "SchemaSpec",
+    "Secret",
     "Shape",
     "compile_output",
     "compile_params",
