@@ -224,6 +224,16 @@ class MethodOptions(CommonOptions, total=False):
     streams: bool
 
 
+class EndpointOptions(TypedDict, total=False):
+    """The options of `McpBlueprint.add_openapi` for each tool."""
+
+    access: Iterable[str]
+    scopes: Iterable[str]
+    timeout: float | None
+    rate_limit: str | None
+    max_age: int | None
+
+
 class ToolOptions(MethodOptions, MarkOptions, total=False):
     """The options of `McpBlueprint.tool`."""
 

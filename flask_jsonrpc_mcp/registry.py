@@ -307,6 +307,10 @@ class Registry:
         """How many tasks wait in each queue, for the metrics."""
         self.readiness: dict[str, Callable[[], float | None]] = {}
         """What ``/mcp/health?ready`` checks. Each returns how many seconds ago it was reached, or raises."""
+        self.pending: list[Callable[[], None]] = []
+        """What registers tools when the app has all its routes: before the first request to this blueprint."""
+        self.is_loading = False
+        self._loading_lock = threading.RLock()
         self.warned: set[str] = set()
         """The tools that the log has suggested ``streams=True`` for."""
         self.finders: dict[str, Collection[Any] | Resources] = {
@@ -318,6 +322,19 @@ class Registry:
 
     def __iter__(self) -> Iterator[Method]:
         return itertools.chain(self.methods, self.prompts, self.resources, self.completers)
+
+    def load(self) -> None:
+        """Call what is pending, in the context of a request. What raises is called again by the next request."""
+        with self._loading_lock:
+            if self.is_loading:
+                return  # a function that returns an OpenAPI document makes a request to this app
+            self.is_loading = True
+            try:
+                while self.pending:
+                    self.pending[0]()
+                    del self.pending[0]
+            finally:
+                self.is_loading = False
 
     @property
     def permissions(self) -> frozenset[str]:

@@ -38,6 +38,7 @@ from .arguments import (
     session,
 )
 from .client_config import print_config
+from .openapi_commands import print_document, show_tools
 
 FACE = "cli"
 
@@ -288,3 +289,5 @@ def run_doctor(ignore: tuple[str, ...], show_all: bool, json_output: bool | None
 
 
 mcp.add_command(print_config)
+mcp.add_command(print_document)
+mcp.add_command(show_tools)

@@ -140,6 +140,8 @@ class Route:
                 return self._show_page(request)
             if view is None:
                 return self._options(request.method)
+            if registry.pending:
+                registry.load()
             # Without a url_rule `HostApp` calls this, for a 404 at most. The app cannot limit password guesses there.
             is_open = self.open or request.url_rule is None
             return view(request, registry, Caller() if is_open else registry.auth.admit(request), **variables)

@@ -10,14 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from .. import strict_json
 from ..content import is_content_hint
-from ..errors import ParseError
 from ..strict_json import to_plain
 from .shape import MirroredArgument, Params, SchemaSpec, Shape, check_schema, read_classes
 from .signatures import Function, parameters_as_members
 from .types import HintConverter, is_class_hint, is_object_hint
-from .walk import Schema, resolve, types_of, walk
+from .walk import Schema, resolve, walk
 
 if TYPE_CHECKING:
     from .marshmallow_schemas import MarshmallowSchema
@@ -60,25 +58,6 @@ def compile_output(function: Function, spec: SchemaSpec | None, *, enforced: boo
     """
     shape = _output_of_hint(function) if spec is None else _output_of_spec(spec)
     return shape if shape is None or enforced else replace(shape, enforced=False)
-
-
-def read_texts(schema: Schema, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Parse the arguments of prompts and URIs, which are strings, as the JSON types of a schema.
-
-    A string that cannot be parsed stays as it is, and the validator rejects it.
-    """
-    properties = schema["properties"]
-    return {
-        name: _parse(text) if isinstance(text, str) and "string" not in types_of(properties.get(name), schema) else text
-        for name, text in arguments.items()
-    }
-
-
-def _parse(text: str) -> Any:
-    try:
-        return strict_json.read(text)
-    except ParseError:
-        return text
 
 
 def _params_of_hints(function: Function) -> Params:
