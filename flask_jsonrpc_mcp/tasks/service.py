@@ -57,6 +57,9 @@ MAX_RUNS = 3
 WORKER_SEEN = 30
 """Seconds for which a worker counts as alive after it was seen."""
 
+START_WITHIN = 1.0
+"""Seconds after which a queued task says that there is no worker; threads of this process may just be starting."""
+
 CANCELLING = "Cancelling"
 NO_WORKER = "Waiting for a worker; none is running"
 LOST = "The worker that ran this has gone; it may have done a part of its work"
@@ -244,7 +247,8 @@ class Tasks:
 
     def status_message(self, record: TaskRecord) -> str | None:
         """Return what to say about a task: its progress, or that there is no worker."""
-        if record.state == QUEUED and record.message is None and not self.has_worker():
+        is_waiting = record.state == QUEUED and record.message is None and time.time() - record.updated > START_WITHIN
+        if is_waiting and not self.has_worker():
             return NO_WORKER
         return record.message
 
