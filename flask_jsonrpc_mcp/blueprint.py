@@ -35,6 +35,8 @@ from .resources import Resource
 if TYPE_CHECKING:
     from flask_limiter import Limiter
 
+    from .tasks import TaskEngine
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 ROUTES: tuple[Route, ...] = (*mcp_http.ROUTES, *rest.ROUTES, *jsonrpc.ROUTES, *discovery.ROUTES)
@@ -63,6 +65,7 @@ class McpBlueprint(Decorators, Blueprint):
     :param rate_limit: A limit for all calls of one caller, such as ``"100/minute"``; needs a limiter.
     :param csrf_exempt: Exempt the routes of this package from Flask-WTF's ``CSRFProtect``: they accept only JSON
         bodies, and reject the pages of other sites by their ``Origin``. Routes that you add stay protected.
+    :param tasks: Brings the tasks of this blueprint to workers, instead of ``JSONRPC_MCP_TASKS``.
     :param options: Other options of :class:`flask.Blueprint`, such as ``url_prefix``.
     """
 
@@ -78,6 +81,7 @@ class McpBlueprint(Decorators, Blueprint):
         limiter: Limiter | None = None,
         rate_limit: str | None = None,
         csrf_exempt: bool = True,
+        tasks: TaskEngine | None = None,
         **options: Any,
     ) -> None:
         super().__init__(name, import_name, **options)
@@ -92,6 +96,7 @@ class McpBlueprint(Decorators, Blueprint):
             ),
             RateLimits(name, limiter, rate_limit),
         )
+        self._registry.task_engine = tasks
         self._routes = (*ROUTES, *EXPLORER_ROUTES) if explorer else ROUTES
         by_path = {route.path: route for route in self._routes}
         for route in self._routes:
@@ -155,7 +160,17 @@ class McpBlueprint(Decorators, Blueprint):
             self._announce(mailbox.RESOURCES)
         else:
             registry.methods.add(method)
+            self._use_extensions([method])
             self._announce(mailbox.TOOLS)
+
+    def _use_extensions(self, methods: Iterable[Method]) -> bool:
+        """Announce the extension for tasks if one of these methods has ``task=``; return whether."""
+        if not any(method.tool is not None and method.tool.task is not None for method in methods):
+            return False
+        from .mcp.tasks_extension import TASKS  # SQLAlchemy is an extra
+
+        self._registry.extensions[TASKS.id] = TASKS
+        return True
 
     def _make_completer(self, declared: Declared) -> Completer:
         registry, func, argument, completed = self._registry, declared.func, declared.argument, declared.name or ""
@@ -259,6 +274,10 @@ class McpBlueprint(Decorators, Blueprint):
         if app.config[PREFIX + "TOOL_NAME_STYLE"] == NO_DOTS:
             self._registry.methods.has_aliases = True
         self._registry.methods.check_all()
+        if self._use_extensions(self._registry.methods):
+            from .tasks import tasks_of
+
+            tasks_of(app)  # which checks its settings
         registries: dict[str, Registry] = app.extensions.setdefault(EXTENSION, {})
         registries[name] = self._registry
         for sign_in in self._registry.auth.sign_ins:

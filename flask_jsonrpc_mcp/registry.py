@@ -298,6 +298,10 @@ class Registry:
         self.completers: Collection[Completer] = Collection()
         self.error_handlers = ErrorHandlers()
         self.around: list[Hook] = []
+        self.extensions: dict[str, Any] = {}
+        """The MCP extensions that this blueprint uses, by their ids; see `mcp.extensions`."""
+        self.task_engine: Any = None
+        """The engine of its tasks, if it is not that of ``JSONRPC_MCP_TASKS``."""
         self.warned: set[str] = set()
         """The tools that the log has suggested ``streams=True`` for."""
         self.finders: dict[str, Finder] = {

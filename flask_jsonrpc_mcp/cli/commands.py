@@ -13,7 +13,7 @@ from flask.cli import ScriptInfo, with_appcontext
 
 from ..ask import Answers
 from ..auth import Caller
-from ..call import METHOD, PROMPT, RESOURCE, Call, Result
+from ..call import CLI, METHOD, PROMPT, RESOURCE, Call, Result
 from ..config import PREFIX
 from ..doctor import CHECKS, INFO, examine
 from ..errors import InternalError, MethodNotFound, MissingCapability, RpcError, UnknownName, UnknownResource
@@ -38,8 +38,6 @@ from .arguments import (
     session,
 )
 from .client_config import print_config
-
-FACE = "cli"
 
 _of_caller = combine(caller_options, output.json_option, with_appcontext)
 _of_call = combine(
@@ -202,7 +200,7 @@ def _run(
         name = name if kind == RESOURCE else method.name
         arguments, progress = read(method.params.schema), output.Progress()
         able = output.capabilities(asking=output.can_ask() and not no_input)
-        call = Call(name, arguments, caller, FACE, kind, capabilities=able, reporter=progress, listed_only=False)
+        call = Call(name, arguments, caller, CLI, kind, capabilities=able, reporter=progress, listed_only=False)
         outcome = _call(call, registry, progress)
     # The request context is gone, as it is for an HTTP client when the response arrives.
     output.end(outcome, name, echo, json_output, _hints(outcome, caller), method.params.schema)
