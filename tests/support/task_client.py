@@ -59,7 +59,7 @@ class TaskClient:
             seen.update(self.get(task_id))
             return seen["status"] in (statuses or OVER)
 
-        wait_until(is_there, f"the task is {statuses or 'over'}; it is {seen}", patience)
+        wait_until(is_there, f"the task is {' or '.join(statuses or OVER)}", patience)
         return seen
 
 
