@@ -12,15 +12,34 @@ import time
 from pathlib import Path
 from typing import Any
 
-from celery import Celery, Task
 from flask import Flask
 
 from flask_jsonrpc_mcp import McpBlueprint, RpcError, TaskOptions, current_call, mcp_tool
+from flask_jsonrpc_mcp.tasks import keeping, records, service
+from flask_jsonrpc_mcp.tasks.celery_tasks import CeleryTasks
+from tests.support.celery_apps import add_celery
 
 rpc = McpBlueprint()
 
 PATIENCE = 120
 """Seconds after which a method that waits for a test gives up."""
+
+
+# A test cannot wait for the minutes after which a task is offered again.
+records.FIRST_OFFER = service.FIRST_OFFER = 3
+keeping.SWEEP_EVERY = 1.0
+
+
+class DyingTasks(CeleryTasks):
+    """Ends its process instead of the first offer, if there is the file "die"."""
+
+    def offer(self, task_id: str, queue: str | None) -> None:
+        try:
+            (notes() / "die").unlink()
+        except FileNotFoundError:
+            super().offer(task_id, queue)
+        else:
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 def notes() -> Path:
@@ -122,27 +141,14 @@ def ask_for_roots() -> int:
     return len(current_call.roots())
 
 
-def make_celery(app: Flask) -> Celery:
-    """Make the Celery app of a Flask app, whose tasks run in its context."""
-
-    class FlaskTask(Task):  # type: ignore[misc]
-        def __call__(self, *args: object, **kwargs: object) -> object:
-            with app.app_context():
-                return self.run(*args, **kwargs)
-
-    made = Celery(app.name, task_cls=FlaskTask)
-    made.config_from_object(app.config["CELERY"])
-    made.set_default()
-    app.extensions["celery"] = made
-    return made
-
-
 def create_app(**config: Any) -> Flask:
     app = Flask(__name__)
     app.config.from_mapping(SECRET_KEY="key", JSONRPC_MCP_SUBSCRIPTIONS=True, JSONRPC_MCP_MAX_TASKS=10_000)
     app.config.from_mapping(config)
     app.config.from_prefixed_env("TASKS_APP")
+    if app.config.get("JSONRPC_MCP_TASKS") == "dying":
+        app.config["JSONRPC_MCP_TASKS"] = DyingTasks()
     if "CELERY" in app.config:
-        make_celery(app)
+        add_celery(app)
     app.register_blueprint(rpc)
     return app

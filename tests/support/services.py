@@ -245,6 +245,18 @@ def celery_worker(
         worker.stop()
 
 
+@contextmanager
+def local_worker(app: str, folder: Path, *options: str, env: Mapping[str, str], name: str = "worker") -> Iterator[Service]:
+    """Run ``flask mcp worker`` of an app."""
+    command = [sys.executable, "-m", "flask", "--app", app, "mcp", "worker", *options]
+    worker = Service(command, folder / f"{name}.log", env=env)
+    worker.start()
+    try:
+        yield worker
+    finally:
+        worker.stop()
+
+
 def wait_until_ready(worker: Service, times: int = 1) -> None:
     """Wait until a Celery worker takes tasks, for the first time or after another start."""
 
