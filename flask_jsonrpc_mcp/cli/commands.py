@@ -38,6 +38,7 @@ from .arguments import (
     session,
 )
 from .client_config import print_config
+from .worker import run_worker
 
 _of_caller = combine(caller_options, output.json_option, with_appcontext)
 _of_call = combine(
@@ -284,3 +285,4 @@ def run_doctor(ignore: tuple[str, ...], show_all: bool, json_output: bool | None
 
 
 mcp.add_command(print_config)
+mcp.add_command(run_worker)

@@ -224,6 +224,13 @@ class Records:
                 self._engine, self._pid = engine, os.getpid()
             return self._engine
 
+    def close(self) -> None:
+        """Close the connections of this process."""
+        with self._lock:
+            if self._engine is not None:
+                self._engine.dispose()
+            self._engine = None
+
     def insert(self, values: Mapping[str, Any]) -> TaskRecord:
         """Add a queued task."""
         with self.transaction() as connection:

@@ -75,7 +75,7 @@ class Tasks:
         self.engine = engine
         self.records = Records(_database_url(app), app.logger)
         self.offering = Offering(app)
-        self._workers_read = (0.0, True)
+        self._workers_read = (-1.0, True)
 
     def setting(self, name: str) -> Any:
         return self.app.config[PREFIX + name]
