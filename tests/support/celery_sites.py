@@ -1,4 +1,4 @@
-"""The app in tasks_app.py on gunicorn, with Celery on Redis and PostgreSQL."""
+"""The app in deployed_app.py on gunicorn, with Celery on Redis and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.servers import Server, gunicorn
 from tests.support.services import Redis, Service, celery_worker
 from tests.support.task_client import TaskClient
 
-APP, CELERY_APP = "tests.apps.tasks_app:create_app()", "tests.apps.make_celery:celery_app"
+APP, CELERY_APP = "tests.apps.deployed_app:create_app()", "tests.apps.make_celery:celery_app"
 PLACES = 4
 LEASE = 4
 
@@ -38,8 +38,8 @@ def settings(notes: Path, database: str, broker: Redis, **others: object) -> dic
 
 @contextmanager
 def celery_site(folder: Path, database: str, broker: Redis, **others: object) -> Iterator[CelerySite]:
-    """Run two web workers, and a Celery worker with four places."""
-    env = settings(folder, database, broker, **others)
+    """Run two web workers, and a Celery worker with four places. Tasks are offered again after three seconds."""
+    env = {**settings(folder, database, broker, **others), "OFFER_AFTER": "3"}
     with (
         celery_worker(CELERY_APP, folder, "--concurrency", str(PLACES), env=env) as worker,
         gunicorn(APP, folder, env=env) as server,

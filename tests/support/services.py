@@ -30,19 +30,21 @@ class Service:
     """A process that can be killed, frozen and started again in its place.
 
     :param user: Whom it runs as, if not the user of the tests.
+    :param cwd: Where it runs.
     """
 
     command: Sequence[str]
     log: Path
     env: Mapping[str, str] = field(default_factory=dict)
     user: str | None = None
+    cwd: Path = ROOT
     process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(
                 self.command,
-                cwd=ROOT,
+                cwd=self.cwd,
                 env={**os.environ, **self.env},
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -204,11 +206,11 @@ class Redis:
 
 
 @contextmanager
-def running_broker(folder: Path, host: str = "127.0.0.1") -> Iterator[Redis]:
-    """Run a Redis server that keeps its data over a restart."""
+def running_broker(folder: Path, host: str = "127.0.0.1", *, keeps_data: bool = True) -> Iterator[Redis]:
+    """Run a Redis server, which keeps its data over a restart."""
     port = free_port()
     options = ["--port", str(port), "--bind", host, "--save", "", "--dir", str(folder), "--protected-mode", "no"]
-    options += ["--appendonly", "yes", "--appendfsync", "always"]
+    options += ["--appendonly", "yes", "--appendfsync", "always"] if keeps_data else []
     server = Redis(Service([need("redis-server"), *options], folder / "redis.log"), host, port, folder)
     try:
         server.start()

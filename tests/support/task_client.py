@@ -1,4 +1,4 @@
-"""A client of the tasks extension that talks to a real server, and deployments of the app in tasks_app.py."""
+"""A client of the tasks extension that talks to a real server, and deployments of the app in deployed_app.py."""
 
 from __future__ import annotations
 

@@ -142,10 +142,10 @@ def gunicorn_on(machine: Machine, folder: Path, env: dict[str, str]) -> Iterator
         server.stop()
 
 
-def test_two_machines_run_a_thousand_tasks_once_each_and_either_answers_and_cancels(
+def test_two_machines_run_hundreds_of_tasks_once_each_and_either_answers_and_cancels(
     machine: Machine, shared: dict[str, str], tmp_path: Path
 ) -> None:
-    there, number_of_tasks = tmp_path / "there", 1000
+    there, number_of_tasks = tmp_path / "there", 300
     there.mkdir()
     places = ("--concurrency", "2")
     far = {"env": {**shared, "MACHINE": "there"}, "name": "there", "inside": machine.inside}
@@ -158,15 +158,14 @@ def test_two_machines_run_a_thousand_tasks_once_each_and_either_answers_and_canc
     ):
         clients = [TaskClient(near), TaskClient(distant)]
         tasks = list(pool.map(lambda n: clients[n % 2].start("echo", number=n), range(number_of_tasks)))
-        values = list(pool.map(lambda n: value_of(clients[1 - n % 2].wait(tasks[n], patience=120)), range(len(tasks))))
+        wait_until(lambda: runs_in(tmp_path).total() >= number_of_tasks, "all run", patience=120)
+        values = list(pool.map(lambda n: value_of(clients[1 - n % 2].wait(tasks[n])), range(number_of_tasks)))
         assert values == list(range(number_of_tasks))
         assert runs_in(tmp_path) == {str(n): 1 for n in range(number_of_tasks)}
         assert set(machines_in(tmp_path)) == {"here", "there"}
-        held: dict[str, list[str]] = {"here": [], "there": []}
-        for number in range(4):  # as many as there are places
-            held_task = begin(clients[0], tmp_path, f"held-{number}")
-            held[(tmp_path / "runs").read_text().splitlines()[-1].split()[2]].append(held_task)
-        for client, tasks_of_other in ((clients[1], held["here"]), (clients[0], held["there"])):
-            for task in tasks_of_other:
-                client.cancel(task)
-                assert client.wait(task)["status"] == "cancelled"
+        for number in range(2):
+            task = begin(clients[0], tmp_path, f"held-{number}")
+            *_, machine_of_task = (tmp_path / "runs").read_text().split()
+            other = clients[1] if machine_of_task == "here" else clients[0]
+            other.cancel(task)
+            assert other.wait(task)["status"] == "cancelled"

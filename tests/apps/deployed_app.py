@@ -1,4 +1,4 @@
-"""An app whose tools run as tasks, for tests with real servers, workers and clients: ``celery -A tests.apps.tasks_app``.
+"""An app whose tools run as tasks, for tests with real servers, workers and clients: ``celery -A tests.apps.make_celery``.
 
 What its methods live through is in files of the folder that ``NOTES`` names: one line per run in ``runs``, and empty
 files that a test waits for, or makes for a method that waits.
@@ -25,9 +25,9 @@ PATIENCE = 120
 """Seconds after which a method that waits for a test gives up."""
 
 
-# A test cannot wait for the minutes after which a task is offered again.
-records.FIRST_OFFER = service.FIRST_OFFER = 3
-keeping.SWEEP_EVERY = 1.0
+if "OFFER_AFTER" in os.environ:  # a test cannot wait for the minutes after which a task is offered again
+    records.FIRST_OFFER = service.FIRST_OFFER = int(os.environ["OFFER_AFTER"])
+    keeping.SWEEP_EVERY = 2.0
 
 
 class DyingTasks(CeleryTasks):
@@ -52,19 +52,38 @@ def record_run(key: object) -> None:
         runs.write(f"{key} {os.getpid()} {os.environ.get('MACHINE', '')}\n")
 
 
-@rpc.method("plain")
-@mcp_tool
-def plain(number: int) -> int:
-    """Return the number, in the request."""
-    return number
-
-
 @rpc.method("echo")
 @mcp_tool(task=True)
-def echo(number: int) -> int:
-    """Return the number."""
+def echo(number: int, seconds: float = 0) -> int:
+    """Return the number, after some time."""
     record_run(number)
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if current_call.cancelled:
+            raise RpcError("Given up")
+        time.sleep(0.01)
     return number
+
+
+@rpc.method("echo_again")
+@mcp_tool(task=True, annotations={"idempotentHint": True})
+def echo_again(number: int, seconds: float = 0) -> int:
+    """Do the same; it may run again."""
+    return echo(number, seconds)
+
+
+@rpc.method("clock")
+@mcp_tool(task=True)
+def clock() -> float:
+    """Return when this runs."""
+    return time.time()
+
+
+@rpc.method("plain_clock")
+@mcp_tool
+def plain_clock() -> float:
+    """Return when this runs, in the request."""
+    return time.time()
 
 
 @rpc.method("count")
