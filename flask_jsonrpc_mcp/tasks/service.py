@@ -332,8 +332,9 @@ def _database_url(app: Flask) -> URL:
         return URL.create("sqlite", database=str(Path(app.instance_path) / "mcp-tasks.db"))
     try:
         url = make_url(setting)
-    except ArgumentError as error:
-        raise ValueError(f"{PREFIX}TASKS_DATABASE must be an SQLAlchemy URL: {error}") from error
+        url.get_dialect().import_dbapi()  # its driver may not be installed
+    except (ArgumentError, ImportError) as error:
+        raise ValueError(f"{PREFIX}TASKS_DATABASE must be an SQLAlchemy URL that can be used here: {error}") from error
     if url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:"):
         raise ValueError(f"{PREFIX}TASKS_DATABASE must be a file that all processes can open, not in memory")
     return url
