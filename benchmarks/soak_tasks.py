@@ -126,7 +126,9 @@ def check_rest(site: Soaked) -> list[str]:
     with engine.connect() as connection:
         found = connection.execute(text("SELECT state, method, run FROM mcp_tasks")).all()
     engine.dispose()
-    problems = [f"{method} is {state}" for state, method, _ in found if state not in ("completed", "failed", "cancelled")]
+    problems = [
+        f"{method} is {state}" for state, method, _ in found if state not in ("completed", "failed", "cancelled")
+    ]
     problems += [f"{method} ran {run} times" for _, method, run in found if method == "echo" and run > 1]
     problems += [f"{key} ran {times} times" for key, times in runs_in(site.notes).items() if times > 3]
     return problems
@@ -144,7 +146,9 @@ def main() -> None:
     for engine in options.engine or ENGINES:
         with tempfile.TemporaryDirectory() as folder, deployed(engine, Path(folder)) as site:
             seen = soak(site, options.tasks, options.kills, options.seed)
-        print(f"{engine}: {dict(seen.statuses)}, {seen.kills} workers killed, {len(seen.problems)} problems", flush=True)
+        print(
+            f"{engine}: {dict(seen.statuses)}, {seen.kills} workers killed, {len(seen.problems)} problems", flush=True
+        )
         for problem in seen.problems:
             print(f"  {problem}")
         failed |= bool(seen.problems)

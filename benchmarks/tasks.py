@@ -1,6 +1,6 @@
-"""Tasks on both engines, beside plain Celery and FastMCP on Docket: ``make bench-tasks``. It writes ``benchmarks/TASKS.md``.
+"""Tasks on both engines, beside plain Celery and FastMCP on Docket. ``make bench-tasks`` writes ``benchmarks/TASKS.md``.
 
-All contenders run at the same time on this machine, and are asked in turn, so that the ratios hold whatever else it does.
+All contenders run at the same time on this machine, and are asked in turn, so that the ratios hold whatever else runs.
 """
 
 from __future__ import annotations
@@ -131,13 +131,13 @@ def contenders(folder: Path) -> Iterator[dict[str, Contender]]:
 def one_task(contender: Contender, times: Times) -> None:
     """Start a task, ask for it until it is there, and make a plain call."""
     begun = time.time()
-    id = contender.start()
+    task = contender.start()
     times.creation.append(1000 * (time.time() - begun))
     values: list[float] = []
 
     def is_there() -> bool:
         asked = time.perf_counter()
-        value = contender.value(id)
+        value = contender.value(task)
         times.get.append(1000 * (time.perf_counter() - asked))
         values.extend([] if value is None else [value])
         return bool(values)
@@ -154,7 +154,7 @@ def many_tasks(contender: Contender, number: int) -> float:
     begun = time.time()
     with ThreadPoolExecutor(CLIENTS) as pool:
         ids = list(pool.map(lambda _: contender.start(), range(number)))
-        last = max(pool.map(lambda id: _awaited(contender, id), ids))
+        last = max(pool.map(lambda task: _awaited(contender, task), ids))
     return number / (last - begun)
 
 
@@ -172,7 +172,7 @@ def _awaited(contender: Contender, id: str) -> float:
 
 def measure(found: dict[str, Contender], rounds: int, tasks: int) -> dict[str, Times]:
     all_times = {name: Times() for name in found}
-    for name, contender in found.items():  # the first of each process takes longer
+    for contender in found.values():  # the first of each process takes longer
         for _ in range(5):
             one_task(contender, Times())
     for _ in range(rounds):
@@ -190,15 +190,18 @@ def report(all_times: dict[str, Times], rounds: int, tasks: int) -> str:
         cells = [f"{median(each):.1f}" for each in (times.creation, times.start, times.get)]
         rows.append([name, *cells, plain, f"{times.rates[0]:,.0f}"])
     header = ["", "creation ms", "call to start ms", "get ms", "plain call ms", "tasks a second"]
-    lines = [verdict(f"`tasks/get` over a plain call, {name}", ratio(all_times[name].get, all_times[name].plain), MAX_GET)
-             for name in (LOCAL, CELERY)]  # fmt: skip
+    lines = []
+    for name in (LOCAL, CELERY):
+        get = ratio(all_times[name].get, all_times[name].plain)
+        lines.append(verdict(f"`tasks/get` over a plain call, {name}", get, MAX_GET))
     start = ratio(all_times[CELERY].start, all_times[PLAIN].start)
     lines.append(verdict("call to start, CeleryTasks over plain Celery", start, MAX_START))
     return f"""# Tasks
 
-Written by `make bench-tasks`: medians of {rounds} tasks one after the other, all contenders in turn, and {tasks} tasks from {CLIENTS} clients.
-Each has {PLACES} places, and two gunicorn workers in front; FastMCP has uvicorn, and runs tasks in the process of its server. Every request opens a
-connection of its own. LocalTasks looks for tasks of another process four times a second, which is most of its time to start.
+Written by `make bench-tasks`: medians of {rounds} tasks one after the other, all contenders in turn,
+and {tasks} tasks from {CLIENTS} clients. Each has {PLACES} places, and two gunicorn workers in front; FastMCP
+has uvicorn, and runs tasks in the process of its server. Every request opens a connection of its own.
+LocalTasks looks for tasks of another process four times a second, which is most of its time to start.
 
 {spell_table(header, rows)}
 {chr(10).join(lines)}

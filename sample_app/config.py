@@ -22,8 +22,6 @@ DEFAULTS: dict[str, Any] = {
     "SITE_ENV": "production",
     # Whether the demo users may sign in outside of development.
     "ALLOW_DEMO_USERS": False,
-    # The settings of Celery, if long-running tools run on its workers: see several_machines.py.
-    "CELERY": None,
     # Clients may listen for changes; each that does holds a thread of gunicorn.
     "JSONRPC_MCP_SUBSCRIPTIONS": True,
     "JSONRPC_MCP_SERVER_NAME": "elm-street-garden",

@@ -1,4 +1,4 @@
-"""FastMCP with its tasks on Docket and Redis, as its documentation has it: the worker is in the process of the server."""
+"""FastMCP with its tasks on Docket and Redis. The worker is in the process of the server, which is its default."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""An app whose tools run as tasks, for tests with real servers, workers and clients: ``celery -A tests.apps.make_celery``.
+"""An app whose tools run as tasks, for tests with real servers, workers and clients.
 
 What its methods live through is in files of the folder that ``NOTES`` names: one line per run in ``runs``, and empty
 files that a test waits for, or makes for a method that waits.

@@ -25,9 +25,7 @@ NO_ROOTS = "This needs an MCP client with the capability roots"
 
 
 @pytest.fixture(scope="module", params=["local", "celery"])
-def server(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Server]:
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Three web workers with a worker of the package on SQLite, or with Celery on Redis and PostgreSQL."""
     folder = tmp_path_factory.mktemp(request.param)
     with ExitStack() as stack:

@@ -248,7 +248,9 @@ def celery_worker(
 
 
 @contextmanager
-def local_worker(app: str, folder: Path, *options: str, env: Mapping[str, str], name: str = "worker") -> Iterator[Service]:
+def local_worker(
+    app: str, folder: Path, *options: str, env: Mapping[str, str], name: str = "worker"
+) -> Iterator[Service]:
     """Run ``flask mcp worker`` of an app."""
     command = [sys.executable, "-m", "flask", "--app", app, "mcp", "worker", *options]
     worker = Service(command, folder / f"{name}.log", env=env)

@@ -21,14 +21,19 @@ WORKERS = {
 
 
 @pytest.mark.parametrize("engine", WORKERS)
-def test_a_task_runs_on_the_workers_of_another_queue(engine: str, tmp_path: Path, broker: Redis, postgres_url: str) -> None:
+def test_a_task_runs_on_the_workers_of_another_queue(
+    engine: str, tmp_path: Path, broker: Redis, postgres_url: str
+) -> None:
     blocks = read_blocks(ROOT / "docs/tasks-on-several-machines.md")
     [recipe] = [block.text for block in blocks if f"class {engine}" in block.text]
     (tmp_path / "site_of_recipe.py").write_text(recipe)
     env = {"REDIS_URL": broker.url, "TASKS_DATABASE": postgres_url, "PYTHONPATH": str(tmp_path)}
     program, *options = (part.format(redis=broker.url) for part in WORKERS[engine])
     worker = Service(
-        [sys.executable, str(Path(sys.executable).parent / program), *options], tmp_path / "worker.log", env, cwd=tmp_path
+        [sys.executable, str(Path(sys.executable).parent / program), *options],
+        tmp_path / "worker.log",
+        env,
+        cwd=tmp_path,
     )
     with serving(FLASK_RUN, "site_of_recipe:app", tmp_path, env={**os.environ, **env}) as server:
         client = TaskClient(server)
