@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from flask import Flask, current_app
+from flask import Flask
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
@@ -272,12 +272,6 @@ class Tasks:
         limit = self.setting("MAX_QUEUED")
         if self.records.count(limit, tasks.c.state == QUEUED) >= limit:
             raise Overloaded("Too many tasks wait for a worker; try again later")
-
-
-def current_tasks() -> Tasks:
-    """Return the tasks of the current app."""
-    found: Tasks = current_app.extensions[EXTENSION]
-    return found
 
 
 def success(result: Result, limit: int) -> dict[str, Any]:

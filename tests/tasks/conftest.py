@@ -27,7 +27,7 @@ from tests.support.waiting import until
 __all__ = ["broker", "postgres", "postgres_url"]
 
 TASKS = "io.modelcontextprotocol/tasks"
-CAPABILITIES = {"extensions": {TASKS: {}}, "elicitation": {}}
+CAPABILITIES: dict[str, Any] = {"extensions": {TASKS: {}}, "elicitation": {}}
 LEASE = 3
 
 

@@ -26,7 +26,7 @@ class Listened:
 
     def __init__(self, folder: Path) -> None:
         self.may_end = threading.Event()
-        settings = {"JSONRPC_MCP_TASKS_DATABASE": f"sqlite:///{folder}/tasks.db"}
+        settings: dict[str, Any] = {"JSONRPC_MCP_TASKS_DATABASE": f"sqlite:///{folder}/tasks.db"}
         self.site = announcing(folder / "mail", make_auth(), **settings)
         self.site.rpc.add_tool(self._wait, "wait", task=True)
 
