@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import threading
 import time
+from contextlib import suppress
 from typing import Any
 
 from celery import Celery
 from celery.signals import worker_ready, worker_shutting_down
 from flask import Flask, current_app
-from kombu import Connection
+from kombu.connection import Connection
 
 from ..config import PREFIX
 from .running import ENGINE, keeper_of, run
@@ -113,6 +114,7 @@ class CeleryTasks:
         return self._connected[1]
 
     def _disconnect(self) -> None:
-        if self._connected is not None:
-            self._connected[1].collapse()
-            self._connected = None
+        connected, self._connected = self._connected, None
+        if connected is not None:
+            with suppress(Exception):  # it is broken already
+                connected[1].release()  # type: ignore[no-untyped-call]

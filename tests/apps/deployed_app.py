@@ -15,7 +15,7 @@ from typing import Any
 from flask import Flask
 
 from flask_jsonrpc_mcp import McpBlueprint, RpcError, TaskOptions, current_call, mcp_tool
-from flask_jsonrpc_mcp.tasks import keeping, records, service
+from flask_jsonrpc_mcp.tasks import records, service
 from flask_jsonrpc_mcp.tasks.celery_tasks import CeleryTasks
 from tests.support.celery_apps import add_celery
 
@@ -26,8 +26,8 @@ PATIENCE = 120
 
 
 if "OFFER_AFTER" in os.environ:  # a test cannot wait for the minutes after which a task is offered again
-    records.FIRST_OFFER = service.FIRST_OFFER = int(os.environ["OFFER_AFTER"])
-    keeping.SWEEP_EVERY = 2.0
+    for module in (records, service):
+        vars(module)["FIRST_OFFER"] = int(os.environ["OFFER_AFTER"])
 
 
 class DyingTasks(CeleryTasks):

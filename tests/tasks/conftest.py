@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -161,6 +162,8 @@ class Deployment:
         (self.folder / f"{name}.go").touch()
 
     def close(self) -> None:
+        # A test that runs tasks in this process has a keeper here, which ends soon, and needs the database until then.
+        until(lambda: all(thread.name != "mcp-task-keeper" for thread in threading.enumerate()))
         for app in self._apps:
             tasks_of(app).records.close()
 
