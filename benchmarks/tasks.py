@@ -1,4 +1,4 @@
-"""Tasks on both engines, beside plain Celery and FastMCP on Docket. ``make bench-tasks`` writes ``benchmarks/TASKS.md``.
+"""Tasks on both engines, beside plain Celery and FastMCP on Docket: ``make bench-tasks`` writes TASKS.md.
 
 All contenders run at the same time on this machine, and are asked in turn, so that the ratios hold whatever else runs.
 """
