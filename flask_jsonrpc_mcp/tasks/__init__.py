@@ -48,7 +48,10 @@ def make_engine(setting: Any) -> TaskEngine:
     if setting == "local":
         return LocalTasks()
     if setting == "celery":
-        engine: TaskEngine = import_module(".celery_tasks", __name__).CeleryTasks()  # its package is an extra
+        try:
+            engine: TaskEngine = import_module(".celery_tasks", __name__).CeleryTasks()
+        except ModuleNotFoundError as error:
+            raise RuntimeError(f"{PREFIX}TASKS is 'celery'; install flask-jsonrpc-mcp[celery]") from error
         return engine
     if not callable(getattr(setting, "offer", None)):
         raise ValueError(f"{PREFIX}TASKS must be 'local', 'celery' or an object with offer(task_id, queue)")
