@@ -16,7 +16,7 @@ from tests.support.task_client import TaskClient, value_of
 WORKERS = {
     "RqTasks": ["rq", "worker", "mcp", "--path", ".", "--url", "{redis}"],
     "DramatiqTasks": ["dramatiq", "site_of_recipe", "--processes", "1", "--threads", "2"],
-    "HueyTasks": ["huey_consumer.py", "site_of_recipe.huey"],
+    "HueyTasks": ["huey_consumer", "site_of_recipe.huey"],
 }
 
 
