@@ -56,8 +56,15 @@ READ_FOR = 3600
 FIRST_OFFER, LAST_OFFER = 60, 3600
 """Seconds after which a task that no worker has claimed is offered again; doubled each time, up to the last."""
 
+FAILED_OFFER = 5
+"""Seconds after which a task is offered again that the engine has refused."""
+
 BUSY_TIMEOUT = 15
 """Seconds that a writer waits for another one; SQLite has one writer at a time."""
+
+
+_LIBPQ_TIMEOUTS = {"connect_timeout": 5, "tcp_user_timeout": 10_000}
+"""Seconds to connect, and milliseconds until a connection whose other side does not answer is given up."""
 
 
 class TasksUnavailable(RpcError):
@@ -198,7 +205,8 @@ class Records:
     def __init__(self, url: URL, logger: Any) -> None:
         self.url = url
         self._logger = logger
-        self._lock = threading.Lock()
+        # By process: a forked one must not wait for a lock that a thread of its parent held.
+        self._locks: dict[int, threading.Lock] = {}
         self._engine: Engine | None = None
         self._pid = 0
 
@@ -215,8 +223,10 @@ class Records:
 
     def _connected(self) -> Engine:
         """Return the engine of this process, because forked processes must not share connections."""
-        with self._lock:
+        with self._locks.setdefault(os.getpid(), threading.Lock()):
             if self._engine is None or self._pid != os.getpid():
+                if self._engine is not None:
+                    self._engine.dispose(close=False)  # the connections of the parent
                 engine = _make_engine(self.url)
                 try:
                     metadata.create_all(engine)
@@ -227,7 +237,7 @@ class Records:
 
     def close(self) -> None:
         """Close the connections of this process."""
-        with self._lock:
+        with self._locks.setdefault(os.getpid(), threading.Lock()):
             if self._engine is not None:
                 self._engine.dispose()
             self._engine = None
@@ -343,7 +353,8 @@ def _read(
 
 def _make_engine(url: URL) -> Engine:
     if url.get_backend_name() != "sqlite":
-        return create_engine(url, pool_pre_ping=True, max_overflow=-1)
+        limits = _LIBPQ_TIMEOUTS if url.get_driver_name() in ("psycopg", "psycopg2") else {}
+        return create_engine(url, pool_pre_ping=True, max_overflow=-1, connect_args=limits)
     file = Path(str(url.database))
     engine = create_engine(url, max_overflow=-1, connect_args={"timeout": BUSY_TIMEOUT})
     event.listen(engine, "do_connect", lambda *ignored: _make_private(file))

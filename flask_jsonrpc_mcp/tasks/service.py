@@ -35,6 +35,7 @@ from .offering import WAIT, Offering, TaskEngine
 from .records import (
     CANCELLED,
     FAILED,
+    FAILED_OFFER,
     FIRST_OFFER,
     INPUT_REQUIRED,
     LAST_OFFER,
@@ -77,7 +78,7 @@ class Tasks:
         self.app = app
         self.engine = engine
         self.records = Records(_database_url(app), app.logger)
-        self.offering = Offering(app)
+        self.offering = Offering(app, self._offer_soon)
         self._workers_read = (-1.0, True)
 
     def setting(self, name: str) -> Any:
@@ -236,6 +237,10 @@ class Tasks:
                 self.offering.offer(record.id, record.queue, engine)
         elif getattr(engine, "is_local", False):
             self.offering.offer(record.id, record.queue, engine)  # there may be no worker yet, and this costs nothing
+
+    def _offer_soon(self, task_id: str) -> None:
+        """Let a task be offered again soon, which could not be offered now."""
+        self.records.change(task_id, (QUEUED,), offer_at=time.time() + FAILED_OFFER, updated=tasks.c.updated)
 
     def has_worker(self) -> bool:
         """Return whether any worker was seen lately."""
