@@ -45,7 +45,7 @@ $(VENV)/.installed-%: setup.cfg pyproject.toml | $(VENV)/bin/python
 
 # exec: the signal that ends make is passed on to gunicorn itself, and not to a shell that would leave it behind.
 .PHONY: serve
-serve: $(VENV)/.installed-sample ## run the sample site under gunicorn on HOST:PORT (127.0.0.1:8000)
+serve: $(VENV)/.installed-sample$(if $(OTEL_EXPORTER),-telemetry) ## run the sample site under gunicorn on HOST:PORT (127.0.0.1:8000)
 	@exec env HOST='$(HOST)' PORT='$(PORT)' SITE_ENV='$(SITE_ENV)' $(RUN) gunicorn --config sample_app/gunicorn_conf.py wsgi:app
 
 # Node itself and not its launcher, whose child would stay behind.
@@ -151,6 +151,10 @@ bench-scale: $(VENV)/.installed-test $(PEERS)/flask/.installed ## measure 10, 1,
 .PHONY: bench-deployment
 bench-deployment: $(VENV)/.installed-test $(PEERS)/flask/.installed ## measure workers, threads, passwords and a cache in front
 	$(RUN) benchmarks.deployment
+
+.PHONY: bench-telemetry
+bench-telemetry: $(VENV)/.installed-test ## measure what traces, metrics and the audit trail add to a call
+	$(RUN) benchmarks.telemetry
 
 .PHONY: soak
 soak: $(VENV)/.installed-test ## make SOAK_CALLS calls of every kind, and see that nothing stays behind
