@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
     from .openapi.operations import Include
     from .openapi.tools import Document, Hints, Naming, OperationTool
-
     from .telemetry.audit import Audit
     from .telemetry.metrics import Prometheus
     from .telemetry.tracing import OpenTelemetry
