@@ -92,3 +92,7 @@ class GrantVerifier:
         }
         scopes = frozenset(held.scope.split())
         return AccessToken(grant.user_id, issuer, grant.client_id, scopes, MappingProxyType(claims), expires_at)
+
+    def check_ready(self) -> float:
+        self._issuing.grants.get("")  # raises if the storage fails
+        return 0.0
