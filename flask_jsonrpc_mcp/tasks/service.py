@@ -237,6 +237,14 @@ class Tasks:
         elif getattr(engine, "is_local", False):
             self.offering.offer(record.id, record.queue, engine)  # there may be no worker yet, and this costs nothing
 
+    def count_queued(self) -> int:
+        """Count the tasks that wait for a worker, up to the limit."""
+        return self.records.count(self.setting("MAX_QUEUED"), tasks.c.state == QUEUED)
+
+    def check_ready(self) -> None:
+        """Check that the database can be reached."""
+        self.records.count(1)
+
     def has_worker(self) -> bool:
         """Return whether any worker was seen lately."""
         read, found = self._workers_read
@@ -273,8 +281,7 @@ class Tasks:
         limit = self.setting("MAX_TASKS")
         if self.records.count(limit, *own) >= limit:
             raise TooManyTasks(limit, retry_after=5)
-        limit = self.setting("MAX_QUEUED")
-        if self.records.count(limit, tasks.c.state == QUEUED) >= limit:
+        if self.count_queued() >= self.setting("MAX_QUEUED"):
             raise Overloaded("Too many tasks wait for a worker; try again later")
 
 
