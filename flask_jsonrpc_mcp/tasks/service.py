@@ -29,7 +29,6 @@ from ..errors import (
 )
 from ..registry import EXTENSION as REGISTRIES
 from ..registry import Registry
-from ..strict_json import write
 from .callers import store_caller
 from .offering import WAIT, Offering, TaskEngine
 from .records import (
@@ -285,17 +284,10 @@ class Tasks:
             raise Overloaded("Too many tasks wait for a worker; try again later")
 
 
-def success(result: Result, limit: int) -> dict[str, Any]:
-    """Return the outcome of a method that has returned.
-
-    :raises RpcError: if the result is too big to be kept.
-    """
+def success(result: Result) -> dict[str, Any]:
+    """Return the outcome of a method that has returned."""
     members = {"value": result.value, "content": result.content, "meta": result.meta}
-    outcome = {name: member for name, member in members.items() if member is not None}
-    size = len(write(outcome))
-    if size > limit:
-        raise RpcError(f"The result has {size} bytes, and at most {limit} are kept of a task")
-    return outcome
+    return {name: member for name, member in members.items() if member is not None}
 
 
 def failure(error: RpcError) -> dict[str, Any]:
