@@ -283,8 +283,11 @@ class McpBlueprint(Decorators, Blueprint):
         if not any(method.tool is not None and method.tool.task is not None for method in methods):
             return False
         from .mcp.tasks_extension import TASKS  # SQLAlchemy is an extra
+        from .tasks import tasks_of
 
         self._registry.extensions[TASKS.id] = TASKS
+        self._registry.queue_depths["tasks"] = lambda: tasks_of(current_app).count_queued()
+        self._registry.readiness["tasks"] = lambda: tasks_of(current_app).check_ready()
         return True
 
     def _make_completer(self, declared: Declared) -> Completer:

@@ -29,7 +29,6 @@ from ..errors import (
 )
 from ..registry import EXTENSION as REGISTRIES
 from ..registry import Registry
-from ..strict_json import write
 from .callers import store_caller
 from .offering import WAIT, Offering, TaskEngine
 from .records import (
@@ -242,6 +241,14 @@ class Tasks:
         """Let a task be offered again soon, which could not be offered now."""
         self.records.change(task_id, (QUEUED,), offer_at=time.time() + FAILED_OFFER, updated=tasks.c.updated)
 
+    def count_queued(self) -> int:
+        """Count the tasks that wait for a worker, up to the limit."""
+        return self.records.count(self.setting("MAX_QUEUED"), tasks.c.state == QUEUED)
+
+    def check_ready(self) -> None:
+        """Check that the database can be reached."""
+        self.records.count(1)
+
     def has_worker(self) -> bool:
         """Return whether any worker was seen lately."""
         read, found = self._workers_read
@@ -278,22 +285,14 @@ class Tasks:
         limit = self.setting("MAX_TASKS")
         if self.records.count(limit, *own) >= limit:
             raise TooManyTasks(limit, retry_after=5)
-        limit = self.setting("MAX_QUEUED")
-        if self.records.count(limit, tasks.c.state == QUEUED) >= limit:
+        if self.count_queued() >= self.setting("MAX_QUEUED"):
             raise Overloaded("Too many tasks wait for a worker; try again later")
 
 
-def success(result: Result, limit: int) -> dict[str, Any]:
-    """Return the outcome of a method that has returned.
-
-    :raises RpcError: if the result is too big to be kept.
-    """
+def success(result: Result) -> dict[str, Any]:
+    """Return the outcome of a method that has returned."""
     members = {"value": result.value, "content": result.content, "meta": result.meta}
-    outcome = {name: member for name, member in members.items() if member is not None}
-    size = len(write(outcome))
-    if size > limit:
-        raise RpcError(f"The result has {size} bytes, and at most {limit} are kept of a task")
-    return outcome
+    return {name: member for name, member in members.items() if member is not None}
 
 
 def failure(error: RpcError) -> dict[str, Any]:
