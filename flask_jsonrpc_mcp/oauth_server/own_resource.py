@@ -72,7 +72,8 @@ class GrantVerifier:
         try:
             held = self._issuing.read_access_token(token)
         except grants.failures as error:
-            current_app.logger.error("the grants of OAuth cannot be read: %s", one_line(str(error), MAX_QUOTED))
+            facts = {"reason": one_line(str(error), MAX_QUOTED)}
+            current_app.logger.error("the grants of OAuth cannot be read: %(reason)s", facts, extra=facts)
             raise SignInUnavailable() from error
         if held is None:
             raise InvalidToken("it has expired, was revoked, or is not one of this server")
