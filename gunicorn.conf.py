@@ -7,6 +7,9 @@ from typing import Any
 
 from gunicorn.workers.gthread import ThreadWorker
 
+# Run flask mcp worker beside the server, if the app has tools with task=.
+from flask_jsonrpc_mcp.gunicorn import on_exit, on_reload, when_ready  # noqa: F401
+
 
 class Worker(ThreadWorker):  # type: ignore[misc]
     """A worker with threads that does not wait until clients close their connections.
@@ -31,6 +34,14 @@ threads = 32
 graceful_timeout = 30
 # Two servers of one user would share the default socket. New in gunicorn 25.1.
 control_socket_disable = True
+
+
+def child_exit(server: Any, worker: Any) -> None:
+    """Take a worker that has ended out of the gauges of /mcp/metrics."""
+    if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+        from prometheus_client import multiprocess
+
+        multiprocess.mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]
 
 
 def post_worker_init(worker: Any) -> None:

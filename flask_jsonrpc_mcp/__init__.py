@@ -18,6 +18,8 @@ from .errors import RpcError
 from .invoke import method_called
 from .method import mcp_tool
 from .passwords import CachedPasswords
+from .schema import Secret
+from .task_options import TaskOptions
 
 __all__ = [
     "SIGNED_IN",
@@ -38,6 +40,8 @@ __all__ = [
     "RpcError",
     "Sample",
     "Sampled",
+    "Secret",
+    "TaskOptions",
     "TextContent",
     "ToolGroup",
     "ToolResult",

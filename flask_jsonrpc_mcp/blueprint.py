@@ -16,12 +16,12 @@ from flask import Blueprint, current_app, has_app_context
 from flask.blueprints import BlueprintSetupState
 from flask.sansio.app import App
 
-from . import mailbox
+from . import logs, mailbox
 from .auth import Auth, Authenticator, PermissionsLoader, UserLoader
 from .checks import check_options, checked_permissions, name_of
 from .config import NO_DOTS, PREFIX, set_defaults
 from .decorators import Declared, Decorators, ToolGroup
-from .http import jsonrpc, rest, routes
+from .http import health, jsonrpc, rest, routes
 from .http.explorer import ROUTES as EXPLORER_ROUTES
 from .http.routes import Route
 from .mcp import discovery
@@ -38,10 +38,20 @@ if TYPE_CHECKING:
 
     from .openapi.operations import Include
     from .openapi.tools import Document, Hints, Naming, OperationTool
+    from .tasks import TaskEngine
+    from .telemetry.audit import Audit
+    from .telemetry.metrics import Prometheus
+    from .telemetry.tracing import OpenTelemetry
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-ROUTES: tuple[Route, ...] = (*mcp_http.ROUTES, *rest.ROUTES, *jsonrpc.ROUTES, *discovery.ROUTES)
+ROUTES: tuple[Route, ...] = (
+    *mcp_http.ROUTES,
+    *rest.ROUTES,
+    *jsonrpc.ROUTES,
+    *discovery.ROUTES,
+    *health.ROUTES,
+)
 
 
 class McpBlueprint(Decorators, Blueprint):
@@ -60,13 +70,18 @@ class McpBlueprint(Decorators, Blueprint):
     :param import_name: As for any blueprint; only needed for its own templates and static files.
     :param auth: A Flask-HTTPAuth object; a function that returns the user of the current request, or ``None``; an
         object of ``flask_jsonrpc_mcp.sign_in``; or a list of these. Without one every caller is anonymous.
-    :param require_auth: Reject anonymous callers, except under ``/.well-known/`` and for the explorer's page.
+    :param require_auth: Reject anonymous callers, except under ``/.well-known/``, for the explorer's page and for
+        ``/mcp/health``.
     :param discover_access: The permissions needed to list and describe tools.
     :param explorer: Serve a page to try the tools at ``/mcp/explorer``.
     :param limiter: The app's Flask-Limiter object, for rate limits.
     :param rate_limit: A limit for all calls of one caller, such as ``"100/minute"``; needs a limiter.
+    :param telemetry: What observes the blueprint: objects of :class:`.tracing.OpenTelemetry` and
+        :class:`.metrics.Prometheus`.
+    :param audit: Where to write an audit trail: an :class:`.audit.AuditLog` or :class:`.audit_table.AuditTable`.
     :param csrf_exempt: Exempt the routes of this package from Flask-WTF's ``CSRFProtect``: they accept only JSON
         bodies, and reject the pages of other sites by their ``Origin``. Routes that you add stay protected.
+    :param tasks: Brings the tasks of this blueprint to workers, instead of ``JSONRPC_MCP_TASKS``.
     :param options: Other options of :class:`flask.Blueprint`, such as ``url_prefix``.
     """
 
@@ -81,7 +96,10 @@ class McpBlueprint(Decorators, Blueprint):
         explorer: bool = True,
         limiter: Limiter | None = None,
         rate_limit: str | None = None,
+        telemetry: Sequence[OpenTelemetry | Prometheus] = (),
+        audit: Audit | None = None,
         csrf_exempt: bool = True,
+        tasks: TaskEngine | None = None,
         **options: Any,
     ) -> None:
         super().__init__(name, import_name, **options)
@@ -96,13 +114,36 @@ class McpBlueprint(Decorators, Blueprint):
             ),
             RateLimits(name, limiter, rate_limit),
         )
-        self._routes = (*ROUTES, *EXPLORER_ROUTES) if explorer else ROUTES
+        self._registry.task_engine = tasks
+        self._observe(telemetry, audit)
+        more_routes = (*(EXPLORER_ROUTES if explorer else ()), *(route for each in telemetry for route in each.routes))
+        self._routes = (*ROUTES, *more_routes)
         by_path = {route.path: route for route in self._routes}
         for route in self._routes:
             route.add_to(self, self._registry, by_path, merge_slashes=False)
         routes.answer_rejected_requests(self, {route.endpoint: route for route in self._routes})
         self._csrf_exempt = csrf_exempt
         self.record(self._mount)
+
+    def _observe(self, telemetry: Sequence[OpenTelemetry | Prometheus], audit: Audit | None) -> None:
+        """Let telemetry observe this blueprint, and say what ``/mcp/health?ready`` checks."""
+        if not isinstance(telemetry, Sequence):
+            raise TypeError(f"telemetry= takes a list; write telemetry=[{type(telemetry).__name__}(...)]")
+        observers = [("telemetry", each) for each in telemetry] + ([] if audit is None else [("audit", audit)])
+        for option, observer in observers:
+            if not hasattr(observer, "observe"):
+                raise TypeError(
+                    f"{option}= takes objects of flask_jsonrpc_mcp.telemetry, such as"
+                    f" {'AuditLog(logger)' if option == 'audit' else '[OpenTelemetry()]'}, not {observer!r}"
+                )
+            observer.observe(self._registry)
+        readiness, registry = self._registry.readiness, self._registry
+        readiness["mailbox"] = lambda: mailbox.current_mailbox().check_ready()
+        if registry.rate_limits.is_used:
+            readiness["rate_limits"] = registry.rate_limits.check_ready
+        for sign_in in registry.auth.sign_ins:
+            if sign_in.grants_scopes:
+                readiness["authorization_server"] = sign_in.check_ready
 
     def add_group(self, group: ToolGroup, *, access: Iterable[str] = ()) -> None:
         """Register everything that a :class:`ToolGroup` declares, under its name.
@@ -234,7 +275,20 @@ class McpBlueprint(Decorators, Blueprint):
             self._announce(mailbox.RESOURCES)
         else:
             registry.methods.add(method)
+            self._use_extensions([method])
             self._announce(mailbox.TOOLS)
+
+    def _use_extensions(self, methods: Iterable[Method]) -> bool:
+        """Announce the extension for tasks if one of these methods has ``task=``; return whether."""
+        if not any(method.tool is not None and method.tool.task is not None for method in methods):
+            return False
+        from .mcp.tasks_extension import TASKS  # SQLAlchemy is an extra
+        from .tasks import tasks_of
+
+        self._registry.extensions[TASKS.id] = TASKS
+        self._registry.queue_depths["tasks"] = lambda: tasks_of(current_app).count_queued()
+        self._registry.readiness["tasks"] = lambda: tasks_of(current_app).check_ready()
+        return True
 
     def _make_completer(self, declared: Declared) -> Completer:
         registry, func, argument, completed = self._registry, declared.func, declared.argument, declared.name or ""
@@ -259,6 +313,10 @@ class McpBlueprint(Decorators, Blueprint):
                 f"{name_of(method.func)}: scopes= needs access tokens; add an OAuthResource of flask_jsonrpc_mcp.oauth"
                 " to auth= of the blueprint"
             )
+        known = self._registry.auth.sign_ins[-1].known_scopes if method.scopes else None
+        if known is not None and not method.scopes <= known:
+            unknown = ", ".join(sorted(method.scopes - known))
+            raise ValueError(f"{name_of(method.func)}: no token can have {unknown}; add it to OAuthServer(scopes=...)")
 
     def notify_changed(self, what: str) -> None:
         """Notify the listening clients of all workers of a change.
@@ -335,10 +393,16 @@ class McpBlueprint(Decorators, Blueprint):
         """On registration: set config defaults, add the well-known route, record this blueprint on the app."""
         app, name = state.app, f"{state.name_prefix}.{state.name}".lstrip(".")
         set_defaults(app)
+        logs.show_calls(app)
         mailbox.init_app(app)
         if app.config[PREFIX + "TOOL_NAME_STYLE"] == NO_DOTS:
             self._registry.methods.has_aliases = True
         self._registry.methods.check_all()
+        if self._use_extensions(self._registry.methods):
+            from .tasks import connect, tasks_of
+
+            tasks_of(app)  # which checks its settings
+            connect(self._registry.task_engine, app)
         registries: dict[str, Registry] = app.extensions.setdefault(EXTENSION, {})
         registries[name] = self._registry
         for sign_in in self._registry.auth.sign_ins:
@@ -348,9 +412,7 @@ class McpBlueprint(Decorators, Blueprint):
             discovery.WELL_KNOWN.add_to(app, self._registry, {})
             endpoints.add(discovery.WELL_KNOWN.endpoint)
         _check_rules(app, endpoints)
-        if routes.EXTENSION not in app.extensions:
-            app.extensions[routes.EXTENSION] = routes.HostApp(app)
-        app.extensions[routes.EXTENSION].add(endpoints, csrf_exempt=self._csrf_exempt)
+        routes.add_to_host(app, endpoints, csrf_exempt=self._csrf_exempt)
 
 
 def _check_rules(app: App, endpoints: set[str]) -> None:

@@ -18,7 +18,8 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 from .auth import SIGNED_IN
 from .checks import name_of
 from .config import GET_ALL, PREFIX
-from .http.routes import local_request_context, preprocess_request
+from .http.routes import preprocess_request
+from .local_request import local_request_context
 from .lookup import registries_of
 from .mcp.protocol import MODERN
 from .mcp.versions import describe_tool
@@ -88,6 +89,9 @@ CHECKS = {
         WARNING,
         f"check {PREFIX}PUBLIC_URL; if the app is mounted below a path, pass this URL on to the app in the proxy",
     ),
+    "oauth-server": (ERROR, "register it: app.register_blueprint(oauth)"),
+    "oauth-login": (ERROR, "name the login page, and who is signed in; see docs/oauth-server.md"),
+    "oauth-grants": (ERROR, "let the app write there, or pass OAuthServer(grants=...)"),
     "no-secret-key": (WARNING, "set SECRET_KEY, the same in every process"),
     "no-proxy-fix": (WARNING, "wrap the app: app.wsgi_app = ProxyFix(app.wsgi_app, ...)"),
     "no-host-names": (INFO, f"set {PREFIX}ALLOWED_HOSTS, such as ['site.example']"),

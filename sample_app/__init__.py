@@ -8,7 +8,20 @@ from typing import Any
 
 from flask import Flask
 
-from . import articles, config, content_types, db, importing, maintenance, markdown, reading, search, start_page
+from . import (
+    articles,
+    config,
+    content_types,
+    db,
+    importing,
+    maintenance,
+    markdown,
+    reading,
+    reporting,
+    search,
+    start_page,
+    traces,
+)
 from .rpc import rpc
 
 for group in (
@@ -19,6 +32,7 @@ for group in (
     maintenance.cache,
     markdown.group,
     reading.group,
+    reporting.group,
     search.group,
 ):
     rpc.add_group(group)
@@ -34,6 +48,11 @@ def create_app(settings: Mapping[str, Any] | None = None) -> Flask:
     # The blueprint logs one line per call at this level; Flask's own default is WARNING.
     app.logger.setLevel(logging.INFO)
     db.init_app(app)
+    traces.init_app(app)
+    if "CELERY" in app.config:  # as in several_machines.py
+        from . import background  # Celery is an extra
+
+        background.init_app(app)
     app.register_blueprint(rpc)
     start_page.init_app(app)
     return app

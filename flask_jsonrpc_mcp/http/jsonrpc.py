@@ -173,7 +173,9 @@ def answer_batch(
     for number, item in enumerate(items):
         if not reason and (reason := _reason_to_stop(time.monotonic() - started, size)):
             handler = _refuse_because(reason)
-            current_app.logger.warning("batch stopped after %d of %d requests: %s", number, len(items), reason)
+            facts = {"answered": number, "requests": len(items), "reason": reason}
+            text = "batch stopped after %(answered)d of %(requests)d requests: %(reason)s"
+            current_app.logger.warning(text, facts, extra=facts)
         response = answer(item, handler)
         if response is not None:
             bodies.append(response.to_bytes(omit_null_id=omit_null_id))

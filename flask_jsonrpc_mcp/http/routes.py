@@ -60,6 +60,7 @@ class Route:
     :param views: By HTTP method; that of GET serves HEAD too.
     :param error_response: Builds the response to an error, in the format of this face.
     :param open: Serve everyone, and do not check credentials.
+    :param any_host: Do not check ``Host``: probes call a server by its address, or by a name of their own.
     :param page: The name of a page below this path, to which browsers are redirected if the blueprint has it.
     """
 
@@ -68,6 +69,7 @@ class Route:
     views: Mapping[str, View]
     error_response: Callable[[RpcError], Response]
     open: bool = False
+    any_host: bool = False
     page: str | None = None
 
     @property
@@ -129,7 +131,8 @@ class Route:
         variables: Mapping[str, Any],
     ) -> Response:
         try:
-            check_host(request)
+            if not self.any_host:
+                check_host(request)
             if origin is not None:
                 check_origin(request, origin)
             view = self.views.get("GET" if request.method == "HEAD" else request.method) or self.views.get(ANY_VERB)
@@ -292,20 +295,16 @@ class HostApp:
         return current_app.view_functions[endpoint](**variables) if endpoint in self._endpoints else None
 
 
+def add_to_host(app: App, endpoints: set[str], *, csrf_exempt: bool) -> None:
+    """Add the endpoints of a blueprint to the `HostApp` of an app."""
+    if EXTENSION not in app.extensions:
+        app.extensions[EXTENSION] = HostApp(app)
+    app.extensions[EXTENSION].add(endpoints, csrf_exempt=csrf_exempt)
+
+
 def own_url(endpoint: str, *, external: bool = False) -> str:
     """Return the URL of another path of the current blueprint, with the current variables of its ``url_prefix``."""
     return url_for(f".{endpoint}", _external=external, **(request.view_args or {}))
-
-
-def local_request_context(app: Flask, path: str, **options: Any) -> Any:
-    """Return the context of a request for the command line, with a host that the app trusts.
-
-    :param options: More arguments of ``app.test_request_context``.
-    """
-    trusted = app.config["TRUSTED_HOSTS"]
-    if trusted and not app.config["SERVER_NAME"]:
-        path = f"{app.config['PREFERRED_URL_SCHEME']}://{trusted[0].lstrip('.')}{path}"
-    return app.test_request_context(path, **options)
 
 
 def preprocess_request(app: Flask, context: Any) -> Response | None:

@@ -20,9 +20,18 @@ from itsdangerous import BadData, URLSafeTimedSerializer
 
 from ..ask import Answers, InputNeeded, Question
 from ..auth import Caller
-from ..call import METHOD, Cancellation, log_unexpected, new_id
+from ..call import MCP, METHOD, Cancellation, log_unexpected, new_id
 from ..envelope import Handler, RpcRequest, RpcResponse, answer_one, is_response
-from ..errors import InvalidRequest, RpcError, ServerFault, SessionMissing, SessionNotFound, Unauthorized
+from ..errors import (
+    MAX_QUOTED,
+    InvalidRequest,
+    RpcError,
+    ServerFault,
+    SessionMissing,
+    SessionNotFound,
+    Unauthorized,
+    one_line,
+)
 from ..http.io import error_response, json_response, no_content, read_json_body
 from ..http.jsonrpc import answer_batch
 from ..http.routes import Route, preprocess_request
@@ -134,13 +143,13 @@ def _answer_asking(
             return dict.fromkeys(questions, error)
         return replies.ask(questions, stream.send, stream.is_cancelled)
 
-    def handle(message: RpcRequest) -> Any:
+    def handle(message: RpcRequest, context: RequestContext, needed: InputNeeded | None) -> Any:
         def run(answers: Answers) -> Any:
             return _handle_legacy(message, context._replace(answers=answers), replies)
 
-        return elicitation.run_asking(run, ask, needed)
+        return elicitation.run_asking(run, ask, needed, around=context.registry.around_questions)
 
-    return _answer(payload, handle)
+    return _answer(payload, handle, context, needed)
 
 
 def _handle_legacy(message: RpcRequest, context: RequestContext, replies: ClientReplies) -> Any:
@@ -154,12 +163,12 @@ def _handle_legacy(message: RpcRequest, context: RequestContext, replies: Client
 def _initialize(payload: Any, context: RequestContext) -> Response:
     negotiated: Session | None = None
 
-    def handle(message: RpcRequest) -> Any:
+    def handle(message: RpcRequest, context: RequestContext) -> Any:
         nonlocal negotiated
         negotiated, result = server.initialize(message, context)
         return result
 
-    reply = _answer(payload, handle) or RpcResponse(None, error=InvalidRequest("initialize needs an id"))
+    reply = _answer(payload, handle, context) or RpcResponse(None, error=InvalidRequest("initialize needs an id"))
     response = _plain(protocol.LEGACY[0], reply)
     if negotiated is not None and _has_sessions(context.app):
         owner = [context.caller.principal, context.mount()]
@@ -176,7 +185,8 @@ def _has_sessions(app: Flask) -> bool:
         app.extensions[_WARNED] = True
         app.logger.warning(
             "SECRET_KEY is not set, so MCP clients from before 2026-07-28 get no session, and methods cannot ask them"
-            " anything; set it, the same for all workers"
+            " anything; set it, the same for all workers",
+            extra={"setting": "SECRET_KEY"},
         )
     return False
 
@@ -215,7 +225,7 @@ def _serve_batch(payload: list[Any], context: RequestContext, replies: ClientRep
 
     def answer(item: Any, handle: Handler) -> RpcResponse | None:
         if not is_response(item):
-            return _answer(item, handle)
+            return _answer(item, lambda message, _: handle(message), context)
         with suppress(NoMailbox):  # the log has it; the other items must be answered
             replies.deliver(item)
         return None
@@ -301,13 +311,16 @@ def _suggest_streaming(name: str, context: RequestContext) -> None:
             "the progress and log messages of %r reach its client with the result;"
             " register it with streams=True to send them while it runs",
             name,
+            extra={"tool": name, "face": MCP, "caller": one_line(context.caller.name, MAX_QUOTED)},
         )
 
 
-def _answer(payload: Any, handle: Callable[..., Any], *context: Any) -> RpcResponse | None:
+def _answer(payload: Any, handle: Callable[..., Any], context: RequestContext, *more: Any) -> RpcResponse | None:
     """Answer one request. An unexpected exception outside of the method becomes an error with the request's id."""
+    for hook in context.registry.around_requests:
+        handle = partial(hook, handle)
     try:
-        return answer_one(payload, handle, *context)
+        return answer_one(payload, handle, context, *more)
     except InputNeeded:
         raise
     except BaseException as error:

@@ -18,6 +18,7 @@ from .params import MIRROR_KEYWORD, compile_output, compile_params, mirrored_arg
 from .shape import MirroredArgument, Params, SchemaSpec, Shape
 from .signatures import Function
 from .texts import read_texts
+from .walk import Secret
 
 __all__ = [
     "MIRROR_KEYWORD",
@@ -25,6 +26,7 @@ __all__ = [
     "MirroredArgument",
     "Params",
     "SchemaSpec",
+    "Secret",
     "Shape",
     "compile_output",
     "compile_params",
