@@ -214,7 +214,7 @@ class Issuing:
     def _tokens(self, grant: Grant, generation: int, scope: str) -> dict[str, Any]:
         age = self.options.access_age
         return TokenResponse(
-            token_type="Bearer",
+            token_type="Bearer",  # noqa: S106 (not a secret)
             access_token=sign_for(age, ACCESS, grant.id, generation, scope),
             expires_in=age,
             refresh_token=sign(REFRESH, grant.id, generation),

@@ -15,7 +15,7 @@ from ..auth import Caller
 from ..content import AudioContent, ContentBlock, EmbeddedResource, ImageContent, TextContent, ToolResult
 from ..errors import InvalidParams, Problem, RpcError, Unauthorized, pointer, problems_of_messages
 from ..strict_json import write
-from .arguments import as_text
+from .api_arguments import as_text
 from .endpoint import Reply
 
 HEADERS_META = "flask-jsonrpc-mcp/headers"
