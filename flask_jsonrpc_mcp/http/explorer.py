@@ -120,7 +120,7 @@ def explorer(request: Request, registry: Registry, caller: Caller) -> Response:
         "urls": {role: own_url(endpoint) for role, endpoint in {**ENDPOINTS, "caller": CALLER}.items()},
         "signIn": sign_ins,
         "cookies": registry.auth.uses_cookies,
-        "connect": _connect(sign_ins, required=registry.auth.required, oauth=registry.auth.grants_scopes),
+        "connect": _connect(sign_ins, required=registry.auth.mcp_required, oauth=registry.auth.grants_scopes),
     }
     page = _page()
     body = page.before + html.escape(write(site).decode()) + page.after
