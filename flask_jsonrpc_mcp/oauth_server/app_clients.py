@@ -53,8 +53,8 @@ class Client(ClientMixin):  # type: ignore[misc] # Authlib has no types
     def get_default_redirect_uri(self) -> None:
         return None
 
-    def get_allowed_scope(self, scope: str) -> str:
-        return scope
+    def get_allowed_scope(self, scope: str | None) -> str:
+        return scope or ""
 
     def check_redirect_uri(self, redirect_uri: str) -> bool:
         """Whether a redirect URI is a registered one; the port of this machine may differ (RFC 8252, section 7.3)."""
