@@ -8,7 +8,7 @@ from typing import Any
 
 from flask import Flask
 
-from . import articles, config, content_types, db, importing, maintenance, markdown, reading, search, start_page
+from . import articles, auth, config, content_types, db, importing, login, maintenance, markdown, reading, search, start_page
 from .rpc import rpc
 
 for group in (
@@ -34,6 +34,9 @@ def create_app(settings: Mapping[str, Any] | None = None) -> Flask:
     # The blueprint logs one line per call at this level; Flask's own default is WARNING.
     app.logger.setLevel(logging.INFO)
     db.init_app(app)
+    if auth.oauth_server:
+        app.register_blueprint(auth.oauth_server)
+        login.init_app(app)
     app.register_blueprint(rpc)
     start_page.init_app(app)
     return app

@@ -48,6 +48,7 @@ _SCRIPTS = (
     "running.js",
     "snippets.js",
     "item_view.js",
+    "oauth.js",
     "sign_in.js",
     "connect.js",
     "page.js",
@@ -112,7 +113,7 @@ def explorer(request: Request, registry: Registry, caller: Caller) -> Response:
     # The credentials that the page can ask for, and the header to send them in.
     sign_ins = [
         {"kind": each.kind, "scheme": each.scheme or "", "header": each.header}
-        | ({"issuer": each.issuer} if each.issuer else {})
+        | {name: text for name, text in (("issuer", each.issuer), ("metadata", each.metadata_path)) if text}
         for each in registry.auth.sign_ins
         if each.kind
     ]

@@ -68,6 +68,10 @@ class OAuthSignIn(HTTPAuthSignIn):
         return " or ".join(self.verifier.issuers)
 
     @property
+    def metadata_path(self) -> str:
+        return self.auth.metadata_path()
+
+    @property
     def extensions(self) -> dict[str, Any]:
         return {CLIENT_CREDENTIALS: {}} if self.auth.client_credentials else {}
 

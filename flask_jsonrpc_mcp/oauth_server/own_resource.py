@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any
 
-from flask import current_app
+from flask import current_app, url_for
 from flask.sansio.app import App
 
 from ..errors import MAX_QUOTED, SignInUnavailable, one_line
@@ -13,6 +13,9 @@ from ..oauth.metadata import public_url
 from ..oauth.resource import OAuthResource
 from ..oauth.tokens import AccessToken, InvalidToken, TokenVerifier
 from .issuing import Issuing
+
+ENDPOINT = "jsonrpc_mcp_authorization_server"
+"""The endpoint of the server's metadata."""
 
 
 class OwnResource(OAuthResource):
@@ -25,6 +28,9 @@ class OwnResource(OAuthResource):
         self.fetches_keys = False
         self._issuing = issuing
         self.verify_token(self._find_user)
+
+    def metadata_path(self) -> str:
+        return url_for(ENDPOINT) if self._issuing.options.registration else ""
 
     def make_verifier(self, app: App) -> TokenVerifier:
         return GrantVerifier(self._issuing)

@@ -23,7 +23,7 @@ def take(page: Explorer, name: str) -> None:
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as temporary, chromium(Path(temporary)) as driver:
-        env = {"DATABASE_URL": f"sqlite:///{temporary}/site.sqlite3", "SECRET_KEY": "key", "SITE_ENV": "development"}
+        env = {"DATABASE_URL": f"sqlite:///{temporary}/site.sqlite3", "SECRET_KEY": "key" * 16, "SITE_ENV": "development"}
         with gunicorn("wsgi:app", Path(temporary), "--config", "sample_app/gunicorn_conf.py", env=env) as server:
             page = Explorer(driver, server.url)
             page.open(size=SIZE)
