@@ -90,9 +90,10 @@ $(HOST_APPS)/%/.installed: tests/host_apps/requirements-%.txt
 	@touch $@
 
 .PHONY: conformance
-conformance: $(VENV)/.installed-test tests/conformance/node_modules/.installed ## run the official MCP conformance suite, without and with OAuth
+conformance: $(VENV)/.installed-test tests/conformance/node_modules/.installed ## run the official MCP conformance suite, without and with OAuth, and as an authorization server
 	PATH="$(CURDIR)/$(CLIENTS)/node/bin:$$PATH" $(VENV)/bin/python -m tests.conformance.run
 	OAUTH=yes PATH="$(CURDIR)/$(CLIENTS)/node/bin:$$PATH" $(VENV)/bin/python -m tests.conformance.run
+	PATH="$(CURDIR)/$(CLIENTS)/node/bin:$$PATH" $(VENV)/bin/python -m tests.conformance.authorization
 
 $(CLIENTS)/%/.installed: tests/clients/requirements-%.txt
 	$(PYTHON) -m venv --clear $(CLIENTS)/$*

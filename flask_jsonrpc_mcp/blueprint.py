@@ -98,15 +98,7 @@ class McpBlueprint(Decorators, Blueprint):
         self._routes = (*ROUTES, *EXPLORER_ROUTES) if explorer else ROUTES
         by_path = {route.path: route for route in self._routes}
         for route in self._routes:
-            self.add_url_rule(
-                route.path,
-                route.endpoint,
-                route.view_for(self._registry, by_path),
-                methods=route.methods,
-                strict_slashes=False,
-                merge_slashes=False,
-                provide_automatic_options=False,
-            )
+            route.add_to(self, self._registry, by_path, merge_slashes=False)
         routes.answer_rejected_requests(self, {route.endpoint: route for route in self._routes})
         self._csrf_exempt = csrf_exempt
         self.record(self._mount)
@@ -183,6 +175,10 @@ class McpBlueprint(Decorators, Blueprint):
                 f"{name_of(method.func)}: scopes= needs access tokens; add an OAuthResource of flask_jsonrpc_mcp.oauth"
                 " to auth= of the blueprint"
             )
+        known = self._registry.auth.sign_ins[-1].known_scopes if method.scopes else None
+        if known is not None and not method.scopes <= known:
+            unknown = ", ".join(sorted(method.scopes - known))
+            raise ValueError(f"{name_of(method.func)}: no token can have {unknown}; add it to OAuthServer(scopes=...)")
 
     def notify_changed(self, what: str) -> None:
         """Notify the listening clients of all workers of a change.
@@ -267,17 +263,9 @@ class McpBlueprint(Decorators, Blueprint):
         for sign_in in self._registry.auth.sign_ins:
             sign_in.mount(app)
         endpoints = {f"{name}.{route.endpoint}" for route in self._routes}
-        well_known = discovery.WELL_KNOWN
-        if well_known.endpoint not in app.view_functions:
-            app.add_url_rule(
-                well_known.path,
-                well_known.endpoint,
-                well_known.view_for(self._registry, {}),
-                methods=well_known.methods,
-                strict_slashes=False,
-                provide_automatic_options=False,
-            )
-            endpoints.add(well_known.endpoint)
+        if discovery.WELL_KNOWN.endpoint not in app.view_functions:
+            discovery.WELL_KNOWN.add_to(app, self._registry, {})
+            endpoints.add(discovery.WELL_KNOWN.endpoint)
         _check_rules(app, endpoints)
         routes.add_to_host(app, endpoints, csrf_exempt=self._csrf_exempt)
 

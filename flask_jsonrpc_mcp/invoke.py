@@ -66,7 +66,7 @@ def invoke(call: Call, registry: Registry, built_in: Callable[[], Result] | None
     method: Method | None = None
     try:
         if registry.rate_limits.per_caller:
-            registry.rate_limits.count(call.caller)
+            registry.rate_limits.count(registry.rate_limits.per_caller, call.caller, "caller")
         if built_in is None:
             method = registry.finders[call.kind].find(call.name, call.caller, listed_only=call.listed_only)
             if method.scopes:
@@ -98,7 +98,8 @@ def _run_method(call: Call, method: Method, registry: Registry) -> Result:
     # A retry with answers is the same call. If it counted again, a method with a limit of one call could ask, but
     # never finish.
     if method.rate_limit and not call.answers.has_run:
-        registry.rate_limits.count_method(call.caller, call.kind, method.name, method.rate_limit)
+        # With the kind, because a prompt may have the name of a tool.
+        registry.rate_limits.count(method.rate_limit, call.caller, f"{call.kind}:{method.name}")
     token = running_call.set(call)
     try:
         if method.timeout is None:

@@ -69,7 +69,7 @@ class Mailbox:
         self._app = app
         self._backend = _make_backend(app)
         self._lock = threading.Lock()
-        self._retry_at = 0.0  # zero unless the last operation failed
+        self._paused_until = 0.0  # zero if the last operation succeeded
 
     @property
     def has_backend(self) -> bool:
@@ -122,23 +122,27 @@ class Mailbox:
 
     @contextmanager
     def _use_backend(self) -> Iterator[_SqliteFile | _Redis]:
+        """Use the backend for one operation, unless it is paused because an earlier one failed (a circuit breaker).
+
+        :raises NoMailbox: if it is paused, or the operation fails.
+        """
         began = time.monotonic()
         with self._lock:
-            if self._backend is None or began < self._retry_at:
+            if self._backend is None or began < self._paused_until:
                 raise NoMailbox()
-            # After a failure one thread retries; until it is done, the others raise NoMailbox at once.
-            expected = self._retry_at = began + TIMEOUT if self._retry_at else 0.0
+            if self._paused_until:  # the pause is over: this thread retries, and it lasts for the others meanwhile
+                self._paused_until = began + TIMEOUT
+            paused_until = self._paused_until
         try:
             yield self._backend
         except self._backend.failures as error:
-            if self._retry_at == expected:  # else another thread has logged the failure
+            if self._paused_until == paused_until:  # else another thread failed, and has paused and logged it
                 now = time.monotonic()
                 pause = RETRY_AFTER * max(now - began, 0.1)
-                self._retry_at = now + pause
-                message = "the mailbox cannot be reached: %s; retrying in %.1f seconds"
-                self._app.logger.error(message, error, pause)
+                self._paused_until = now + pause
+                self._app.logger.error("the mailbox cannot be reached: %s; retrying in %.1f seconds", error, pause)
             raise NoMailbox() from error
-        self._retry_at = 0.0
+        self._paused_until = 0.0
 
 
 def init_app(app: App) -> None:

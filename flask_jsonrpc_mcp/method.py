@@ -27,7 +27,7 @@ from .checks import (
     naming,
 )
 from .content import ContentBlock, ToolResult, as_tool_result, blocks_of, meta_of
-from .schema import MIRROR_KEYWORD, Function, Params, SchemaSpec, Shape, compile_output, compile_params
+from .schema import Function, Params, SchemaSpec, Shape, compile_output, compile_params
 from .strict_json import to_plain, write
 
 if TYPE_CHECKING:
@@ -366,9 +366,7 @@ def make_method(
             **fields,
         )
         method.check()
-        # A value that cannot be serialised, or a wrong x-mcp-header, must fail now and not when tools are listed.
-        if MIRROR_KEYWORD.encode() in write(method.descriptor):
-            _ = method.params.mirrored
+        write(method.descriptor)  # a value that cannot be serialised must fail now, and not when tools are listed
     if inspect.isfunction(func):
         marks.unregistered.discard(func)
     return method

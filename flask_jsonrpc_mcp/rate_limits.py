@@ -58,22 +58,12 @@ class RateLimits:
 
         return tuple(parse_many(limits))
 
-    def count(self, caller: Caller) -> None:
+    def count(self, limits: tuple[RateLimitItem, ...], caller: Caller, scope: str) -> None:
         """Count a call.
 
-        :raises RateLimited: if it exceeds the limit of the caller.
+        :param scope: What is counted: all calls of the caller, or those of one method.
+        :raises RateLimited: if it exceeds one of the limits.
         """
-        self._hit(self.per_caller, caller, "caller")
-
-    def count_method(self, caller: Caller, kind: str, name: str, limits: tuple[RateLimitItem, ...]) -> None:
-        """Count a run of one method.
-
-        :raises RateLimited: if it exceeds the limit of the method.
-        """
-        # With the kind, because a prompt may have the name of a tool.
-        self._hit(limits, caller, f"{kind}:{name}")
-
-    def _hit(self, limits: tuple[RateLimitItem, ...], caller: Caller, scope: str) -> None:
         if self._limiter is None or not self._limiter.enabled:
             return
         key = ("flask-jsonrpc-mcp", self._blueprint, scope, caller.principal or f"address:{caller.address}")

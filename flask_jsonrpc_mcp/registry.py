@@ -13,8 +13,8 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Any, Generic, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Generic
 
 from .auth import Authenticator, Caller
 from .call import COMPLETION, METHOD, PROMPT, RESOURCE, Call
@@ -86,23 +86,13 @@ class Listing(Generic[M]):
         return page
 
 
+@dataclass
 class _Snapshot(Generic[M]):
     """The listings of one version of a collection, by permissions."""
 
-    def __init__(self, version: tuple[int, int], permissions: frozenset[str]) -> None:
-        self.version = version
-        self.permissions = permissions
-        self.listings: dict[frozenset[str], Listing[M]] = {}
-
-
-class Finder(Protocol):
-    """The methods of one kind."""
-
-    def __iter__(self) -> Iterator[Method]: ...
-
-    def candidates(self, name: str) -> tuple[Method, ...]: ...
-
-    def find(self, name: str, caller: Caller, *, listed_only: bool = True) -> Method: ...
+    version: tuple[int, int]
+    permissions: frozenset[str]
+    listings: dict[frozenset[str], Listing[M]] = field(default_factory=dict)
 
 
 class Collection(Generic[M]):
@@ -300,7 +290,7 @@ class Registry:
         self.around: list[Hook] = []
         self.warned: set[str] = set()
         """The tools that the log has suggested ``streams=True`` for."""
-        self.finders: dict[str, Finder] = {
+        self.finders: dict[str, Collection[Any] | Resources] = {
             METHOD: self.methods,
             PROMPT: self.prompts,
             RESOURCE: self.resources,

@@ -53,6 +53,9 @@ class SignIn:
     grants_scopes = False
     """Whether its callers have only the scopes of their access token."""
 
+    known_scopes: frozenset[str] | None = None
+    """The scopes that access tokens can have; ``None`` if only the authorization server knows."""
+
     @property
     def issuer(self) -> str:
         """Where users get an access token; empty without OAuth."""

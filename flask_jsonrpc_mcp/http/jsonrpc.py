@@ -12,6 +12,7 @@ import selectors
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from flask import Request, Response, current_app, request
@@ -68,21 +69,19 @@ def rpc_error(error: RpcError) -> Response:
     return _failure(RpcResponse(None, error=error), error)
 
 
+@dataclass
 class _Exchange:
     """One HTTP request to one of the two paths.
 
     :param tool: The tool of ``/mcp/tools/<name>``; ``None`` for ``/jsonrpc``.
     """
 
-    def __init__(
-        self, request: Request, registry: Registry, caller: Caller, tool: str | None, *, by_get: bool = False
-    ) -> None:
-        self.request = request
-        self.registry = registry
-        self.caller = caller
-        self.tool = tool
-        self.by_get = by_get
-        self.refusals: list[RpcError] = []
+    request: Request
+    registry: Registry
+    caller: Caller
+    tool: str | None
+    by_get: bool = False
+    refusals: list[RpcError] = field(default_factory=list)
 
     def respond(self, payload: Any) -> Response:
         if isinstance(payload, list) and self.tool is None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -52,6 +53,7 @@ View = Callable[..., Response]
 """Called with the request, the registry, the caller and the variables of the path."""
 
 
+@dataclass(frozen=True)
 class Route:
     """A path below the blueprint.
 
@@ -61,27 +63,31 @@ class Route:
     :param page: The name of a page below this path, to which browsers are redirected if the blueprint has it.
     """
 
-    def __init__(
-        self,
-        path: str,
-        endpoint: str,
-        views: Mapping[str, View],
-        error_response: Callable[[RpcError], Response],
-        *,
-        open: bool = False,
-        page: str | None = None,
-    ) -> None:
-        self.path = path
-        self.endpoint = endpoint
-        self.views = {**views, "HEAD": views["GET"]} if "GET" in views else views
-        self.error_response = error_response
-        self.open = open
-        self.page = page
+    path: str
+    endpoint: str
+    views: Mapping[str, View]
+    error_response: Callable[[RpcError], Response]
+    open: bool = False
+    page: str | None = None
 
     @property
     def methods(self) -> list[str]:
         """The HTTP methods of the URL rule."""
-        return ["GET", "POST"] if ANY_VERB in self.views else sorted([*self.views, "OPTIONS"])
+        if ANY_VERB in self.views:
+            return ["GET", "POST"]
+        return sorted([*self.views, *(["HEAD"] if "GET" in self.views else []), "OPTIONS"])
+
+    def add_to(self, target: Blueprint | App, registry: Registry, routes: Mapping[str, Route], **options: Any) -> None:
+        """Add the URL rule to a blueprint or an app. See `view_for`."""
+        target.add_url_rule(
+            self.path,
+            self.endpoint,
+            self.view_for(registry, routes),
+            methods=self.methods,
+            strict_slashes=False,
+            provide_automatic_options=False,
+            **options,
+        )
 
     def view_for(self, registry: Registry, routes: Mapping[str, Route]) -> Callable[..., Response]:
         """Return the view function for Flask.
@@ -126,7 +132,7 @@ class Route:
             check_host(request)
             if origin is not None:
                 check_origin(request, origin)
-            view = self.views.get(request.method) or self.views.get(ANY_VERB)
+            view = self.views.get("GET" if request.method == "HEAD" else request.method) or self.views.get(ANY_VERB)
             if view is None and f"{self.path}/{self.page}" in routes and _is_browser(request):
                 return self._show_page(request)
             if view is None:

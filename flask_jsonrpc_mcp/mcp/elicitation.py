@@ -24,8 +24,7 @@ from ..envelope import RpcRequest
 from ..errors import CannotAsk, MalformedParams, RpcError
 from ..mailbox import NoMailbox, answer_timeout, current_mailbox
 from ..strict_json import write
-from .protocol import MODERN, SERVER_INFO, RequestContext
-from .sessions import load_signed, signer
+from .protocol import MODERN, SERVER_INFO, RequestContext, load_signed, signer
 from .versions import question_request
 
 MAX_ROUNDS = 20

@@ -14,9 +14,9 @@ from flask.sansio.app import App
 from werkzeug.datastructures import Authorization
 from werkzeug.routing import BuildError
 
-from ..auth import HTTPAuthSignIn, is_refused
-from ..config import PREFIX, server_info
+from ..config import PREFIX, server_name
 from ..errors import MAX_QUOTED, InsufficientScope, RpcError, Unauthorized, one_line
+from ..httpauth import HTTPAuthSignIn, is_refused
 from ..registry import EXTENSION, Registry
 from .diagnosis import check_issuers, check_public_url
 from .metadata import add_routes, public_urls_of
@@ -68,10 +68,6 @@ class OAuthSignIn(HTTPAuthSignIn):
         return " or ".join(self.verifier.issuers)
 
     @property
-    def metadata_path(self) -> str:
-        return self.auth.metadata_path()
-
-    @property
     def extensions(self) -> dict[str, Any]:
         return {CLIENT_CREDENTIALS: {}} if self.auth.client_credentials else {}
 
@@ -92,7 +88,7 @@ class OAuthSignIn(HTTPAuthSignIn):
         if self.auth.scopes:
             members["scopes_supported"] = self._shown(self.auth.scopes)
         members["bearer_methods_supported"] = ["header"]
-        members["resource_name"] = server_info(current_app)["name"]
+        members["resource_name"] = server_name(current_app)
         if self.auth.documentation is not None:
             members["resource_documentation"] = self.auth.documentation
         return members

@@ -113,10 +113,6 @@ class OAuthResource(HTTPTokenAuth):  # type: ignore[misc] # Flask-HTTPAuth has n
         """Refuse ``login_required``: the audience of a token is the MCP endpoint, and no other view."""
         raise RuntimeError("an OAuthResource works on a McpBlueprint only; use another auth object for login_required")
 
-    def metadata_path(self) -> str:
-        """Return the path of the authorization server's metadata; empty if that is another server."""
-        return ""
-
     def make_verifier(self, app: App) -> TokenVerifier:
         """Build the verifier for an app.
 

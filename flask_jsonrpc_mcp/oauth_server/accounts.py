@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from flask import Response, current_app, redirect, request, url_for
-from werkzeug.routing import BuildError
 
-from ..auth import is_refused
+from ..httpauth import is_refused
 
 DEFAULT_VIEW = "login"
 
@@ -25,22 +24,42 @@ class Accounts:
     signed_in: Callable[[], Any] | None = None
     user_loader: Callable[[str], Any] | None = None
 
-    def current_id(self) -> str | None:
-        """Return the id of the user at the browser.
-
-        :raises RuntimeError: if the app does not say who that is.
-        """
-        if self.signed_in is not None:
-            user_id = current_app.ensure_sync(self.signed_in)()
-        elif _login_manager() is not None:
-            from flask_login import current_user
-
-            user_id = current_user.get_id() if current_user.is_authenticated else None
-        else:
-            raise RuntimeError(
+    def find_problem(self) -> str | None:
+        """Return why users cannot sign in, for the developer; ``None`` if they can."""
+        manager = _login_manager()
+        if self.signed_in is None and manager is None:
+            return (
                 "OAuthServer cannot see who is signed in: register a function with @oauth.signed_in that returns the id"
                 " of the user at the browser, or use Flask-Login"
             )
+        if self._asks_flask_login:
+            is_known = manager.login_view or manager.unauthorized_callback
+            return None if is_known else "Flask-Login does not know the login page: set login_manager.login_view"
+        view = self.login_view or DEFAULT_VIEW
+        if view not in current_app.view_functions:
+            return (
+                f"there is no view {view!r} to log in at: pass OAuthServer(login_view=...), the endpoint of that page"
+            )
+        return None
+
+    @property
+    def _asks_flask_login(self) -> bool:
+        return self.signed_in is None and self.login_view is None
+
+    def current_id(self) -> str | None:
+        """Return the id of the user at the browser.
+
+        :raises RuntimeError: if users cannot sign in.
+        """
+        problem = self.find_problem()
+        if problem is not None:
+            raise RuntimeError(problem)
+        if self.signed_in is not None:
+            user_id = current_app.ensure_sync(self.signed_in)()
+        else:
+            from flask_login import current_user
+
+            user_id = current_user.get_id() if current_user.is_authenticated else None
         return None if user_id is None or user_id == "" else str(user_id)
 
     def load(self, user_id: str) -> Any:
@@ -54,26 +73,13 @@ class Accounts:
         return None if is_refused(user) or getattr(user, "is_active", True) is False else user
 
     def go_to_login(self) -> Response:
-        """Redirect to the login page, which redirects back.
-
-        :raises RuntimeError: if the app has no such page.
-        """
-        manager = _login_manager()
-        if self.login_view is None and self.signed_in is None and manager is not None:
-            if not manager.login_view and not manager.unauthorized_callback:
-                raise RuntimeError("Flask-Login does not know the login page: set login_manager.login_view")
-            response: Response = current_app.make_response(manager.unauthorized())
+        """Redirect to the login page, which redirects back."""
+        if self._asks_flask_login:
+            response: Response = current_app.make_response(_login_manager().unauthorized())
             return response
-        view = self.login_view or DEFAULT_VIEW
         query = request.query_string.decode("ascii", "replace")
         here = request.script_root + request.path + (f"?{query}" if query else "")
-        try:
-            return current_app.make_response(redirect(url_for(view, next=here)))
-        except BuildError as error:
-            raise RuntimeError(
-                f"there is no view {view!r} to log in at: pass OAuthServer(login_view=...), the endpoint of your login"
-                " page"
-            ) from error
+        return current_app.make_response(redirect(url_for(self.login_view or DEFAULT_VIEW, next=here)))
 
 
 def _login_manager() -> Any:

@@ -31,8 +31,11 @@ MAX_DOCUMENTS = 256
 
 _URL = re.compile(r"https://[a-z0-9.:\[\]-]+/[!$-\[\]-~]+", re.ASCII | re.IGNORECASE)
 _MAX_AGE = re.compile(r"(?:^|[\s,])max-age=(\d{1,9})", re.IGNORECASE)
-# Addresses with an IPv4 address inside, which a gateway would forward to.
-_TRANSLATED = [ipaddress.ip_network(each) for each in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32")]
+# IPv6 addresses with an IPv4 address inside, which a gateway would forward to, and what older Pythons call global.
+_REFUSED = [
+    ipaddress.ip_network(each)
+    for each in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "192.0.0.0/24", "192.88.99.0/24")
+]
 
 
 @dataclass
@@ -120,7 +123,7 @@ def _is_public(text: str) -> bool:
     address = getattr(address, "ipv4_mapped", None) or address
     if address.is_multicast or address.is_reserved or address.is_unspecified:
         return False
-    return address.is_global and not any(address in network for network in _TRANSLATED)
+    return address.is_global and not any(address in network for network in _REFUSED)
 
 
 def _read(client_id: str, document: Document, rules: RedirectRules) -> Client:

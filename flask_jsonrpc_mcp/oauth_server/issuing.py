@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from authlib.oauth2 import OAuth2Error
 from authlib.oauth2.rfc6749 import InvalidGrantError
 from flask import current_app
 
+from ..errors import MAX_QUOTED, one_line
 from .accounts import Accounts
 from .app_clients import Client, RedirectRules, read_client_id, shown_name
 from .client_documents import ClientDocuments, is_document_url
@@ -55,6 +56,7 @@ class Options:
 class Mounted:
     """What an `OAuthServer` has in one app."""
 
+    issuing: Issuing
     grants: Grants
     documents: ClientDocuments = field(default_factory=ClientDocuments)
 
@@ -104,11 +106,30 @@ class Issuing:
         self.accounts = accounts
 
     @property
-    def mounted(self) -> Mounted:
+    def is_mounted(self) -> bool:
         mounted: Mounted | None = current_app.extensions.get(EXTENSION)
-        if mounted is None:
+        return mounted is not None and mounted.issuing is self
+
+    @property
+    def mounted(self) -> Mounted:
+        """What belongs to the current app.
+
+        :raises RuntimeError: if the server is not registered there.
+        """
+        if not self.is_mounted:
             raise RuntimeError("the OAuthServer of this app is missing: app.register_blueprint(oauth)")
+        mounted: Mounted = current_app.extensions[EXTENSION]
         return mounted
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Find mistakes for ``flask mcp doctor``."""
+        problem = self.accounts.find_problem()
+        if problem is not None:
+            yield "oauth-login", problem
+        try:
+            self.grants.of_user("")
+        except self.grants.failures as error:
+            yield "oauth-grants", f"the grants cannot be stored, so sign-ins fail: {one_line(str(error), MAX_QUOTED)}"
 
     @property
     def grants(self) -> Grants:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import MappingProxyType
 from typing import Any
 
 from flask import current_app, url_for
 from flask.sansio.app import App
 
+from ..config import PREFIX
 from ..errors import MAX_QUOTED, SignInUnavailable, one_line
+from ..oauth.bearer import OAuthSignIn
+from ..oauth.diagnosis import check_issuers, check_public_url
 from ..oauth.metadata import public_url
 from ..oauth.resource import OAuthResource
 from ..oauth.tokens import AccessToken, InvalidToken, TokenVerifier
@@ -21,22 +25,43 @@ ENDPOINT = "jsonrpc_mcp_authorization_server"
 class OwnResource(OAuthResource):
     """Accepts the access tokens that the `OAuthServer` of the same app has issued; nothing is fetched."""
 
-    fetches_keys = False
-
     def __init__(self, issuing: Issuing) -> None:
         super().__init__(scopes=issuing.options.base)
         self.fetches_keys = False
         self._issuing = issuing
         self.verify_token(self._find_user)
 
-    def metadata_path(self) -> str:
-        return url_for(ENDPOINT) if self._issuing.options.registration else ""
+    def mcp_sign_in(self) -> OAuthSignIn:
+        return OwnSignIn(self, self._issuing)
 
     def make_verifier(self, app: App) -> TokenVerifier:
         return GrantVerifier(self._issuing)
 
     def _find_user(self, token: AccessToken) -> Any:
         return self._issuing.accounts.load(token.id)
+
+
+class OwnSignIn(OAuthSignIn):
+    """Signs in with the access tokens of the same app."""
+
+    def __init__(self, auth: OwnResource, issuing: Issuing) -> None:
+        super().__init__(auth)
+        self._issuing = issuing
+        self.known_scopes = frozenset(issuing.options.scopes)
+
+    @property
+    def metadata_path(self) -> str:
+        return url_for(ENDPOINT) if self._issuing.is_mounted and self._issuing.options.registration else ""
+
+    def problems(self, path: str | None) -> Iterator[tuple[str, str]]:
+        if not self._issuing.is_mounted:
+            yield "oauth-server", "the OAuthServer whose tokens this blueprint accepts is not registered on the app"
+            return
+        yield from self._issuing.problems()
+        public = current_app.config[PREFIX + "PUBLIC_URL"]
+        if public is not None:
+            yield from check_issuers([public], fetches_keys=False)
+        yield from check_public_url(public, path)
 
 
 class GrantVerifier:

@@ -16,7 +16,7 @@ from authlib.oauth2 import OAuth2Error
 from flask import Response, current_app, render_template, request, url_for
 from werkzeug.exceptions import MethodNotAllowed
 
-from ..config import server_info
+from ..config import server_name
 from ..errors import MAX_QUOTED, RpcError, SignInUnavailable, one_line
 from ..http.routes import check_host
 from .app_clients import Client, is_local
@@ -187,7 +187,7 @@ class Pages:
         policy = f"default-src 'none'; style-src 'nonce-{nonce}'; base-uri 'none'; "
         if template == self._template:
             policy = ""  # it has styles of its own
-        page = render_template(template, nonce=nonce, site=server_info(current_app)["name"], **values)
+        page = render_template(template, nonce=nonce, site=server_name(current_app), **values)
         response = Response(page, status)
         response.headers["Content-Security-Policy"] = f"{policy}frame-ancestors 'none'"
         response.headers["X-Frame-Options"] = "DENY"

@@ -234,8 +234,11 @@ class _RefreshGrant(RefreshTokenGrant):  # type: ignore[misc]
         super().validate_token_request()
         _check_resource(self.request, self.request.refresh_token.grant.resource)
 
-    def authenticate_refresh_token(self, refresh_token: str) -> HeldToken | None:
-        return self.server.issuing.read_refresh_token(refresh_token)  # type: ignore[no-any-return]
+    def authenticate_refresh_token(self, refresh_token: str) -> HeldToken:
+        token: HeldToken | None = self.server.issuing.read_refresh_token(refresh_token)
+        if token is None:
+            raise InvalidGrantError("The refresh token is not valid any more.")
+        return token
 
     def authenticate_user(self, refresh_token: HeldToken) -> Any:
         user = self.server.issuing.accounts.load(refresh_token.grant.user_id)

@@ -171,7 +171,8 @@ class OAuthServer(Blueprint):
         _check_key(app)
         if EXTENSION in app.extensions:
             raise ValueError("an app can have one OAuthServer; list all scopes in that")
-        app.extensions[EXTENSION] = Mounted(self._grants or FileGrants(Path(app.instance_path) / "oauth.sqlite"))
+        grants = self._grants or FileGrants(Path(app.instance_path) / "oauth.sqlite")
+        app.extensions[EXTENSION] = Mounted(self._issuing, grants)
         app.add_url_rule(
             WELL_KNOWN,
             ENDPOINT,

@@ -4,20 +4,20 @@
 model; by default the function's type hints. All become a `Shape`, a JSON Schema that is published and enforced.
 Mistakes raise when the method is registered; the validator is compiled for the first call. In the order to read them:
 
-* ``params``: from a declaration to `Params`, which binds the arguments of a call; ``forms``: the same for elicitation
-* ``shape``: `Shape`, and the messages for invalid values
-* ``types``: from hints to JSON Schema, and back from JSON to Python values; ``signatures``: which hints there are
+* ``shape``: `Shape`, `Params`, which binds the arguments of a call, and the messages for invalid values
+* ``params``: from a declaration to `Params`; ``forms``: the same for elicitation
+* ``types``: from hints to JSON Schema, and back from JSON to Python values; ``signatures``: which hints there are;
+  ``notes``: what ``Annotated`` adds to them
 * ``marshmallow_schemas``, ``pydantic_types``: the same for the classes of these libraries
-* ``validator``: jsonschema with our keywords; ``formats``: formats and patterns
+* ``dialects``: check schemas; ``validator``: jsonschema with our keywords; ``formats``: formats and patterns
 * ``walk``: build and traverse schemas
 """
 
-from .params import MIRROR_KEYWORD, MirroredArgument, Params, compile_output, compile_params, read_texts
-from .shape import SchemaSpec, Shape
+from .params import compile_output, compile_params, read_texts
+from .shape import MirroredArgument, Params, SchemaSpec, Shape
 from .signatures import Function
 
 __all__ = [
-    "MIRROR_KEYWORD",
     "Function",
     "MirroredArgument",
     "Params",

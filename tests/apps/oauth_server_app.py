@@ -11,11 +11,16 @@ from werkzeug.wrappers import Response
 from flask_jsonrpc_mcp import McpBlueprint
 from flask_jsonrpc_mcp.oauth import FileGrants, OAuthServer
 from tests.conftest import make_auth
+from tests.support.internet import install_from_environment
 
-LOGIN = """<form method="post" action="{action}"><input name="login"><input type="password" name="password"></form>"""
+LOGIN = """<!doctype html><title>Log in</title>
+<form method="post" action="{action}">
+<input name="login"><input type="password" name="password" autocomplete="current-password"><button>Log in</button>
+</form>"""
 
 
 def create_app() -> Flask:
+    install_from_environment()
     oauth = OAuthServer(
         scopes={"articles:read": "Read articles", "articles:write": "Write articles in your name"},
         grants=FileGrants(os.environ["GRANTS"]),

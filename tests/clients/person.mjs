@@ -38,3 +38,13 @@ export async function signIn(url, callback) {
   }
   throw new Error(`no way back to the client from ${url}`);
 }
+
+/** Disconnect all apps, on the page for it of the site that a URL belongs to. */
+export async function disconnect(url) {
+  const apps = new URL("/oauth/apps", url);
+  for (const [form] of (await (await visit(apps)).text()).matchAll(/<form.*?<\/form>/gs)) {
+    const hidden = [...form.matchAll(/name="(\w+)" value="([^"]+)"/g)];
+    const response = await visit(apps, new URLSearchParams(hidden.map(([, name, value]) => [name, value])));
+    if (!response.ok) throw new Error(await response.text());
+  }
+}

@@ -28,3 +28,10 @@ def sign_in(http, url: str, callback: str) -> str:
         url = urljoin(url, unescape(re.search(r'<form[^>]* action="([^"]+)"', page)[1]))
         response = http.post(url, data=form)
     raise RuntimeError(f"no way back to the client from {url}")
+
+
+def disconnect(http, url: str) -> None:
+    """Disconnect all apps, on the page for it of the site that a URL belongs to."""
+    apps = urljoin(url, "/oauth/apps")
+    for form in re.findall(r"<form.*?</form>", http.get(apps).text, re.DOTALL):
+        http.post(apps, data=dict(re.findall(r'name="(\w+)" value="([^"]+)"', form))).raise_for_status()

@@ -46,6 +46,7 @@ def test_86_a_code_works_once_and_its_second_use_ends_the_grant(site: Site) -> N
 
 
 def test_86_of_eight_uses_at_once_one_succeeds(site: Site) -> None:
+    """Authlib deletes a code after the token is made, so that several could get one."""
     code, client_id = site.code(), site.client_id()
     with ThreadPoolExecutor(8) as pool:
         statuses = list(pool.map(lambda _: site.redeem(code, client_id=client_id).status_code, range(8)))
@@ -213,7 +214,7 @@ def test_95_a_client_name_is_text(plain_site: Site, name: Any, shown: str) -> No
 
 
 def test_97_parallel_refreshes_get_one_successor(site: Site) -> None:
-    """Claude refreshes in parallel; with plain rotation it would sign its user out."""
+    """Claude refreshes in parallel; with plain rotation it would sign its user out. Authlib rotates only if told to."""
     tokens, client_id = site.sign_in(), site.client_id()
     with ThreadPoolExecutor(8) as pool:
         replies = list(pool.map(lambda _: site.refresh(tokens["refresh_token"], client_id=client_id), range(8)))

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from tests.oauth_server.conftest import CALLBACK, PUBLIC_URL, Site, answer_in, assert_page
+from tests.oauth_server.conftest import CALLBACK, PUBLIC_URL, VERIFIER, Site, answer_in, assert_page
 
 
 def test_a_client_finds_the_server(plain_site: Site) -> None:
@@ -140,3 +140,12 @@ def test_an_app_without_a_public_url_works_on_this_machine(tmp_path: Path) -> No
     elsewhere = site.http.get("/.well-known/oauth-authorization-server", headers={"Host": "10.0.0.1"})
     assert (elsewhere.status_code, elsewhere.get_json()["error"]) == (500, "server_error")
     assert_page(site.browser.get("/oauth/authorize?" + site.query(), headers={"Host": "10.0.0.1"}), 500)
+
+
+@pytest.mark.parametrize("base_url", ["http://127.0.0.1:8000", "http://10.0.0.1", "http://site.example"])
+def test_http_between_a_proxy_and_the_app_is_no_concern_of_clients(plain_site: Site, base_url: str) -> None:
+    """Authlib rejects requests over http, on this machine too before 1.7, unless a variable of the environment is set."""
+    code, client_id = plain_site.code(), plain_site.client_id()
+    form = {"grant_type": "authorization_code", "code": code, "client_id": client_id}
+    form |= {"redirect_uri": CALLBACK, "code_verifier": VERIFIER}
+    assert plain_site.http.post("/oauth/token", data=form, base_url=base_url).status_code == 200
