@@ -8,7 +8,20 @@ from typing import Any
 
 from flask import Flask
 
-from . import articles, auth, config, content_types, db, importing, login, maintenance, markdown, reading, search, start_page
+from . import (
+    articles,
+    auth,
+    config,
+    content_types,
+    db,
+    importing,
+    login,
+    maintenance,
+    markdown,
+    reading,
+    search,
+    start_page,
+)
 from .rpc import rpc
 
 for group in (

@@ -6,7 +6,18 @@ import hmac
 import secrets
 from urllib.parse import urlsplit
 
-from flask import Flask, Response, abort, current_app, make_response, redirect, render_template, request, session, url_for
+from flask import (
+    Flask,
+    Response,
+    abort,
+    current_app,
+    make_response,
+    redirect,
+    render_template,
+    request,
+    session,
+    url_for,
+)
 
 from .auth import verify_password
 from .config import allows_demo_users
@@ -61,7 +72,9 @@ def _page_to_return_to() -> str:
     """Return the path in ``next``, if it is one of this site."""
     target = request.args.get("next", "")
     # Browsers take "//" and "/\\" for the start of a host, and drop tabs and line ends before they look.
-    is_own = target.startswith("/") and not target.startswith(("//", "/\\")) and target.isascii() and target.isprintable()
+    is_own = (
+        target.startswith("/") and not target.startswith(("//", "/\\")) and target.isascii() and target.isprintable()
+    )
     return target if is_own else url_for("start")
 
 

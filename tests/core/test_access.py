@@ -408,7 +408,7 @@ def test_require_auth_of_mcp_closes_the_endpoint_of_ai_clients_alone() -> None:
 def test_require_auth_needs_an_auth_object() -> None:
     for required in (True, "mcp"):
         with pytest.raises(ValueError, match=f"require_auth={required!r} needs an auth object"):
-            McpBlueprint(require_auth=required)  # type: ignore[arg-type]
+            McpBlueprint(require_auth=required)
 
 
 def test_require_auth_of_another_kind_raises() -> None:

@@ -186,7 +186,11 @@ EACH = 16
 @pytest.fixture
 def garden(tmp_path: Path) -> Iterator[Server]:
     """The sample site as ``make serve`` runs it."""
-    env = {"DATABASE_URL": f"sqlite:///{tmp_path / 'site.sqlite3'}", "SECRET_KEY": "key" * 16, "SITE_ENV": "development"}
+    env = {
+        "DATABASE_URL": f"sqlite:///{tmp_path / 'site.sqlite3'}",
+        "SECRET_KEY": "key" * 16,
+        "SITE_ENV": "development",
+    }
     with gunicorn("wsgi:app", tmp_path, "--config", "sample_app/gunicorn_conf.py", env=env) as running:
         yield running
     assert "Traceback" not in running.log.read_text()
