@@ -1,4 +1,4 @@
-"""The sample site as ``make serve`` runs it: its login page, and the sign-in of AI clients and of the explorer by it."""
+"""The sample site as ``make serve`` runs it: its login page, and how AI clients and the explorer sign in by it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The apps of the tutorial, typed from its pages, with clients that ask for progress with every call, under five servers.
+"""The apps of the tutorial, typed from its pages, with clients that ask for progress with every call.
 
-The first keeps a plain ``sqlite3`` connection in ``g``, which only the thread that opened it may use.
+The first runs under five servers. It keeps a plain ``sqlite3`` connection in ``g``, which only the thread that opened it may use.
 """
 
 from __future__ import annotations
