@@ -18,6 +18,7 @@ from .errors import RpcError
 from .invoke import method_called
 from .method import mcp_tool
 from .passwords import CachedPasswords
+from .schema import Secret
 
 __all__ = [
     "SIGNED_IN",
@@ -38,6 +39,7 @@ __all__ = [
     "RpcError",
     "Sample",
     "Sampled",
+    "Secret",
     "TextContent",
     "ToolGroup",
     "ToolResult",

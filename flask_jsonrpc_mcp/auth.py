@@ -28,6 +28,9 @@ UserLoader = Callable[[str], Any]
 LOCAL = "local"
 """The scheme of callers on the command line, who need no credentials."""
 
+ACCESS_TOKEN = "flask_jsonrpc_mcp.access_token"  # noqa: S105 (a key, not a secret)
+"""Where the environ of a request has the `AccessToken` of a caller who has signed in with OAuth."""
+
 APP = "app"
 """The scheme of callers whom a function of the app has signed in without naming a scheme."""
 

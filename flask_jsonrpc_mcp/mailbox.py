@@ -76,6 +76,10 @@ class Mailbox:
         """False if the setting is a Redis URL and the package redis is not installed."""
         return self._backend is not None
 
+    def check_ready(self) -> None:
+        """Check that the backend can be reached."""
+        self.get_all(["change check_ready"])
+
     def put(self, key: str, value: Any, seconds: int) -> None:
         """Store a value for some seconds, and replace an earlier value of the key."""
         with self._use_backend() as backend:
@@ -140,7 +144,9 @@ class Mailbox:
                 now = time.monotonic()
                 pause = RETRY_AFTER * max(now - began, 0.1)
                 self._paused_until = now + pause
-                self._app.logger.error("the mailbox cannot be reached: %s; retrying in %.1f seconds", error, pause)
+                facts = {"reason": str(error), "retry_after": round(pause, 1)}
+                message = "the mailbox cannot be reached: %(reason)s; retrying in %(retry_after).1f seconds"
+                self._app.logger.error(message, facts, extra=facts)
             raise NoMailbox() from error
         self._paused_until = 0.0
 
@@ -343,6 +349,7 @@ def _make_backend(app: App) -> _SqliteFile | _Redis | None:
                 "%sMAILBOX is a Redis URL, but the package redis is not installed, so methods cannot ask MCP clients"
                 " anything, and changes are not announced; install flask-jsonrpc-mcp[redis]",
                 PREFIX,
+                extra={"setting": f"{PREFIX}MAILBOX"},
             )
             return None
     if setting is not None:

@@ -73,6 +73,14 @@ class SignIn:
         """Return more members for the ``authentication`` of a blueprint in ``/.well-known/mcp.json``."""
         return {}
 
+    def check_ready(self) -> float | None:
+        """Check that what it needs can be reached, for ``/mcp/health?ready``.
+
+        :returns: How many seconds ago it was; ``None`` if it needs nothing.
+        :raises Exception: of any class, if not. The log has its text.
+        """
+        return None
+
     def problems(self, path: str | None) -> Iterable[tuple[str, str]]:
         """Find mistakes for ``flask mcp doctor``: the slug of each, and why it matters.
 

@@ -285,7 +285,7 @@ class Loop:
                 job()
             # A request handles its own failures; a lost thread would be missing for all later ones.
             except BaseException:
-                logger.exception("unexpected failure")
+                logger.exception("unexpected failure", extra={"face": "mcp"})
             finally:
                 self._jobs.task_done()
 
@@ -313,7 +313,7 @@ def _make_response(id: Any, answer: Callable[[], Any]) -> bytes:
     # Callbacks of the app run here too, such as a before_request that calls sys.exit().
     except BaseException:
         error_id = new_id()
-        logger.exception("unexpected failure, id=%s", error_id)
+        logger.exception("unexpected failure, id=%s", error_id, extra={"face": "mcp", "id": error_id})
         return _serialise(RpcResponse(id, error=InternalError(error_id)))
 
 

@@ -21,6 +21,7 @@ from . import (
     reading,
     search,
     start_page,
+    traces,
 )
 from .rpc import rpc
 
@@ -50,6 +51,7 @@ def create_app(settings: Mapping[str, Any] | None = None) -> Flask:
     if auth.oauth_server:
         app.register_blueprint(auth.oauth_server)
         login.init_app(app)
+    traces.init_app(app)
     app.register_blueprint(rpc)
     start_page.init_app(app)
     return app

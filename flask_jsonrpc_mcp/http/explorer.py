@@ -25,6 +25,7 @@ from ..config import server_name
 from ..registry import Registry
 from ..strict_json import write
 from .io import json_response, make_page, page_response, rest_error
+from .rest import OPENAPI, has_openapi
 from .routes import ENDPOINTS, Route, own_url
 
 if TYPE_CHECKING:
@@ -117,8 +118,9 @@ def explorer(request: Request, registry: Registry, caller: Caller) -> Response:
         for each in registry.auth.sign_ins
         if each.kind
     ]
+    endpoints = {**ENDPOINTS, "caller": CALLER, **({"openapi": OPENAPI} if has_openapi() else {})}
     site = {
-        "urls": {role: own_url(endpoint) for role, endpoint in {**ENDPOINTS, "caller": CALLER}.items()},
+        "urls": {role: own_url(endpoint) for role, endpoint in endpoints.items()},
         "signIn": sign_ins,
         "cookies": registry.auth.uses_cookies,
         "connect": _connect(sign_ins, required=registry.auth.mcp_required, oauth=registry.auth.grants_scopes),

@@ -60,6 +60,7 @@ class Route:
     :param views: By HTTP method; that of GET serves HEAD too.
     :param error_response: Builds the response to an error, in the format of this face.
     :param open: Serve everyone, and do not check credentials.
+    :param any_host: Do not check ``Host``: probes call a server by its address, or by a name of their own.
     :param page: The name of a page below this path, to which browsers are redirected if the blueprint has it.
     """
 
@@ -68,6 +69,7 @@ class Route:
     views: Mapping[str, View]
     error_response: Callable[[RpcError], Response]
     open: bool = False
+    any_host: bool = False
     page: str | None = None
 
     @property
@@ -129,7 +131,8 @@ class Route:
         variables: Mapping[str, Any],
     ) -> Response:
         try:
-            check_host(request)
+            if not self.any_host:
+                check_host(request)
             if origin is not None:
                 check_origin(request, origin)
             view = self.views.get("GET" if request.method == "HEAD" else request.method) or self.views.get(ANY_VERB)
@@ -137,6 +140,8 @@ class Route:
                 return self._show_page(request)
             if view is None:
                 return self._options(request.method)
+            if registry.pending:
+                registry.load()
             # Without a url_rule `HostApp` calls this, for a 404 at most. The app cannot limit password guesses there.
             is_open = self.open or request.url_rule is None
             is_mcp = self.endpoint == ENDPOINTS["mcp"]

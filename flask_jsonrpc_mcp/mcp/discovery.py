@@ -12,6 +12,7 @@ from ..auth import Caller
 from ..config import server_name
 from ..http import explorer
 from ..http.io import json_response, make_page, page_response, rest_error
+from ..http.rest import OPENAPI, has_openapi
 from ..http.routes import ENDPOINTS, Route, own_url
 from ..mailbox import announces_changes
 from ..origins import host_name
@@ -31,6 +32,9 @@ def well_known(request: Request, registry: Registry, caller: Caller) -> Response
     document = {"name": server_name(current_app), "version": config["JSONRPC_MCP_SERVER_VERSION"]}
     if config["JSONRPC_MCP_INSTRUCTIONS"]:
         document["instructions"] = config["JSONRPC_MCP_INSTRUCTIONS"]
+    for each in registries.values():
+        if each.pending:
+            each.load()
     described = (_describe_blueprint(name, each) for name, each in registries.items())
     document["servers"] = [server for server in described if server is not None]
     return json_response(document)
@@ -70,6 +74,8 @@ def _describe_blueprint(name: str, registry: Registry) -> dict[str, Any] | None:
     endpoints = {**ENDPOINTS, "serverCard": "server_card"}
     if f"{name}.{explorer.ENDPOINT}" in current_app.view_functions:
         endpoints["explorer"] = explorer.ENDPOINT
+    if has_openapi():
+        endpoints["openapi"] = OPENAPI
     try:
         urls = {role: url_for(f"{name}.{endpoint}", _external=True) for role, endpoint in endpoints.items()}
     except BuildError:

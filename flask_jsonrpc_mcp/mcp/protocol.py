@@ -59,6 +59,7 @@ LISTEN = "subscriptions/listen"
 # Keys of `_meta`.
 PROTOCOL_VERSION = "io.modelcontextprotocol/protocolVersion"
 CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
 LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
@@ -138,7 +139,8 @@ class RequestContext(NamedTuple):
     @property
     def server_info(self) -> dict[str, str]:
         """The name and version of this server."""
-        return {"name": self.setting("SERVER_NAME") or self.app.name, "version": self.setting("SERVER_VERSION")}
+        config = self.app.config
+        return {"name": config[PREFIX + "SERVER_NAME"] or self.app.name, "version": config[PREFIX + "SERVER_VERSION"]}
 
     def tool_name(self, name: str) -> str:
         """Return the name of the tool that a client means, which may use its alias without dots."""

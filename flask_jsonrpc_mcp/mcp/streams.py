@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 from flask import Response, current_app
 from werkzeug.wsgi import ClosingIterator
 
+from .. import levels
 from ..call import Cancellation
 from ..envelope import RpcResponse
 from ..errors import Overloaded, RpcError
@@ -71,11 +72,14 @@ class Slot:
         with _slots_lock:
             if self not in self._taken and len(self._taken) < self._limit:
                 self._taken.add(self)
+                levels.waiting.add(1)
             return self in self._taken
 
     def release(self) -> None:
         with _slots_lock:
-            self._taken.discard(self)
+            if self in self._taken:
+                self._taken.remove(self)
+                levels.waiting.add(-1)
 
 
 @contextmanager
@@ -297,10 +301,12 @@ class StreamResponse(Response):
         if writer is None:
             stream.watch_in_thread()
         reply = None
+        levels.streams.add(1)
         try:
             reply = self._run(stream)
         finally:
             unsent = stream.end(reply)
+            levels.streams.add(-1)
         if stream.has_begun or self._cancellation.by_client:
             stream.begin()
             return ClosingIterator(unsent, self.close)

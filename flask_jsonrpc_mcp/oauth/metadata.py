@@ -92,7 +92,8 @@ def public_url() -> str:
 
 def _fault(reason: str) -> ServerFault:
     fault = ServerFault(new_id())
-    current_app.logger.error("%s, id=%s", reason, fault.error_id)
+    facts = {"reason": reason, "id": fault.error_id}
+    current_app.logger.error("%(reason)s, id=%(id)s", facts, extra=facts)
     return fault
 
 

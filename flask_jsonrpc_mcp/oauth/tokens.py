@@ -111,6 +111,12 @@ def digest(*texts: str) -> bytes:
 class Reader(Protocol):
     """Finds the claims of a token."""
 
+    def check_ready(self) -> float:
+        """Return how many seconds ago the authorization server was reached.
+
+        :raises Exception: if what tokens are verified with is not known.
+        """
+
     def read(self, token: str, facts: dict[str, Any]) -> Mapping[str, Any]:
         """Return the claims, whatever their audience.
 

@@ -10,20 +10,26 @@ Mistakes raise when the method is registered; the validator is compiled for the 
   ``notes``: what ``Annotated`` adds to them
 * ``marshmallow_schemas``, ``pydantic_types``: the same for the classes of these libraries
 * ``dialects``: check schemas; ``validator``: jsonschema with our keywords; ``formats``: formats and patterns
+* ``texts``: arguments that arrive as text, such as those of a query string
 * ``walk``: build and traverse schemas
 """
 
-from .params import compile_output, compile_params, read_texts
+from .params import MIRROR_KEYWORD, compile_output, compile_params, mirrored_arguments
 from .shape import MirroredArgument, Params, SchemaSpec, Shape
 from .signatures import Function
+from .texts import read_texts
+from .walk import Secret
 
 __all__ = [
+    "MIRROR_KEYWORD",
     "Function",
     "MirroredArgument",
     "Params",
     "SchemaSpec",
+    "Secret",
     "Shape",
     "compile_output",
     "compile_params",
+    "mirrored_arguments",
     "read_texts",
 ]

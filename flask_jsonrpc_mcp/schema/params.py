@@ -10,14 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from .. import strict_json
 from ..content import is_content_hint
-from ..errors import ParseError
 from ..strict_json import to_plain
 from .shape import MirroredArgument, Params, SchemaSpec, Shape, check_schema, read_classes
 from .signatures import Function, parameters_as_members
 from .types import HintConverter, is_class_hint, is_object_hint
-from .walk import Schema, resolve, types_of, walk
+from .walk import Schema, resolve, walk
 
 if TYPE_CHECKING:
     from .marshmallow_schemas import MarshmallowSchema
@@ -43,8 +41,14 @@ def compile_params(function: Function, spec: SchemaSpec | None) -> Params:
 
     :raises TypeError, ValueError: if ``params=`` is invalid, or does not match the function.
     """
-    params = _params_of_hints(function) if spec is None else _params_of_spec(function, spec)
-    return replace(params, mirrored=mirrored) if (mirrored := _mirrored_arguments(params.schema)) else params
+    if spec is None:
+        return _params_of_hints(function)
+    declared = read_classes(spec)
+    if declared is not None:
+        return _params_of_classes(function, declared)
+    if not isinstance(spec, Mapping):
+        raise TypeError(f"params must be {_SPECS}")
+    return _params_of_json_schema(function, spec)
 
 
 def compile_output(function: Function, spec: SchemaSpec | None, *, enforced: bool = True) -> Shape | None:
@@ -56,25 +60,6 @@ def compile_output(function: Function, spec: SchemaSpec | None, *, enforced: boo
     return shape if shape is None or enforced else replace(shape, enforced=False)
 
 
-def read_texts(schema: Schema, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Parse the arguments of prompts and URIs, which are strings, as the JSON types of a schema.
-
-    A string that cannot be parsed stays as it is, and the validator rejects it.
-    """
-    properties = schema["properties"]
-    return {
-        name: _parse(text) if isinstance(text, str) and "string" not in types_of(properties.get(name), schema) else text
-        for name, text in arguments.items()
-    }
-
-
-def _parse(text: str) -> Any:
-    try:
-        return strict_json.read(text)
-    except ParseError:
-        return text
-
-
 def _params_of_hints(function: Function) -> Params:
     members = parameters_as_members(function)
     _check_reserved(function, [member.name for member in members])
@@ -84,15 +69,6 @@ def _params_of_hints(function: Function) -> Params:
         return Params(converter.shape_of(converted), converted.load or dict)
     except TypeError as error:
         raise TypeError(f"parameter {error}; change the hint, or describe the arguments with params=") from error
-
-
-def _params_of_spec(function: Function, spec: SchemaSpec) -> Params:
-    declared = read_classes(spec)
-    if declared is not None:
-        return _params_of_classes(function, declared)
-    if not isinstance(spec, Mapping):
-        raise TypeError(f"params must be {_SPECS}")
-    return _params_of_json_schema(function, spec)
 
 
 def _params_of_classes(function: Function, declared: MarshmallowSchema | PydanticType) -> Params:
@@ -254,14 +230,13 @@ def _output_of_hint(function: Function) -> Shape | None:
         raise TypeError(f"the return hint: {error}; change it, or describe the result with output=") from error
 
 
-def _mirrored_arguments(schema: Schema) -> tuple[MirroredArgument, ...]:
+def mirrored_arguments(schema: Schema) -> tuple[MirroredArgument, ...]:
     """Find the properties with ``x-mcp-header``.
 
     :raises ValueError: for one because of which clients would refuse the whole tool.
     """
-    count = sum(MIRROR_KEYWORD in inner for inner in walk(schema))
-    found = tuple(_mirrored_properties(schema, ())) if count else ()
-    if len(found) != count:
+    found = tuple(_mirrored_properties(schema, ()))
+    if len(found) != sum(MIRROR_KEYWORD in inner for inner in walk(schema)):
         raise ValueError(
             f"{MIRROR_KEYWORD} is allowed on properties only, not inside lists, alternatives or references"
         )

@@ -144,7 +144,7 @@ def test_an_app_without_a_public_url_works_on_this_machine(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("base_url", ["http://127.0.0.1:8000", "http://10.0.0.1", "http://site.example"])
 def test_http_between_a_proxy_and_the_app_is_no_concern_of_clients(plain_site: Site, base_url: str) -> None:
-    """Authlib rejects requests over http, on this machine too before 1.7, unless a variable of the environment is set."""
+    """Authlib rejects requests over http unless a variable of the environment is set."""
     code, client_id = plain_site.code(), plain_site.client_id()
     form = {"grant_type": "authorization_code", "code": code, "client_id": client_id}
     form |= {"redirect_uri": CALLBACK, "code_verifier": VERIFIER}
