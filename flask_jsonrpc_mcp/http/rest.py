@@ -1,4 +1,4 @@
-"""The REST face, for curl: list, describe and invoke tools under ``/mcp/tools/``."""
+"""The REST face, for curl: list, describe and invoke tools under ``/mcp/tools/``, and tasks under ``/mcp/tasks``."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from typing import Any, TypeVar
 from flask import Request, Response, current_app
 
 from ..auth import Caller
-from ..call import Call
+from ..call import Call, Detach
 from ..errors import MissingParameter, NoSuchPath, RpcError
 from ..invoke import invoke
 from ..method import Method
 from ..registry import Page, Registry, decode_cursor
 from ..strict_json import write
-from .io import face_of, json_response, make_page, page_response, read_json_body, read_query, rest_error
+from ..task_options import TASKS_EXTENSION
+from .io import face_of, json_response, make_page, page_response, read_json_body, read_query, rest_error, tool_error
+from .preferences import may_detach, read_preferences
 from .routes import ANY_VERB, Route
 
 FACE = "rest"
@@ -52,13 +54,39 @@ def invoke_tool(request: Request, registry: Registry, caller: Caller) -> Respons
     name = _required(body, "name", str)
     # PHP clients send an empty list in place of an empty object.
     arguments = {} if body.get("arguments") == [] else _required(body, "arguments", dict)
+    preferences = read_preferences(request) if TASKS_EXTENSION in registry.extensions else None
+    detachable = preferences is not None and may_detach(name, registry, preferences)
     try:
-        result = invoke(Call(name, arguments, caller, face_of(request, FACE)), registry)
+        result = invoke(Call(name, arguments, caller, face_of(request, FACE), detachable=detachable), registry)
+    except Detach as detached:
+        return _task_views(registry).start_task(request, registry, detached.call, preferences)
     except RpcError as error:
-        if error.slug == RpcError.slug:
-            return rest_error(error, f"Tool execution failed: {error.message}")
-        raise
+        return tool_error(error)
     return json_response({"result": result.plain})
+
+
+def list_tasks(request: Request, registry: Registry, caller: Caller) -> Response:
+    return _task_views(registry).list_tasks(request, registry, caller, _first_values(request))
+
+
+def get_task(request: Request, registry: Registry, caller: Caller, task_id: str) -> Response:
+    return _task_views(registry).get_task(request, registry, caller, task_id)
+
+
+def cancel_task(request: Request, registry: Registry, caller: Caller, task_id: str) -> Response:
+    return _task_views(registry).cancel_task(request, registry, caller, task_id)
+
+
+def _task_views(registry: Registry) -> Any:
+    """Return the views of tasks.
+
+    :raises NoSuchPath: if the blueprint has no tool with ``task=``.
+    """
+    if TASKS_EXTENSION not in registry.extensions:
+        raise NoSuchPath()
+    from . import task_views  # SQLAlchemy is an extra
+
+    return task_views
 
 
 def not_found(request: Request, registry: Registry, caller: Caller, rest: str) -> Response:
@@ -69,6 +97,8 @@ ROUTES = (
     Route("/mcp/tools/list", "list_tools", {"GET": list_tools}, rest_error),
     Route("/mcp/tools/describe", "describe_tool", {"GET": describe_tool}, rest_error),
     Route("/mcp/tools/invoke", "invoke_tool", {"POST": invoke_tool}, rest_error),
+    Route("/mcp/tasks", "list_tasks", {"GET": list_tasks}, rest_error),
+    Route("/mcp/tasks/<task_id>", "task", {"GET": get_task, "DELETE": cancel_task}, rest_error),
     Route("/mcp/<path:rest>", "nothing_here", {ANY_VERB: not_found}, rest_error),
 )
 
