@@ -109,6 +109,11 @@ def read_query(request: Request) -> dict[str, list[str]]:
         raise InvalidRequest("The query string must be UTF-8 and percent-encoded") from error
 
 
+def first_values(request: Request) -> dict[str, str]:
+    """Return the first value of each parameter of the query string."""
+    return {name: values[0] for name, values in read_query(request).items()}
+
+
 def read_json_query(request: Request, name: str = "query") -> Any:
     """Parse a parameter of the query string as JSON.
 

@@ -14,9 +14,9 @@ from ..method import Method
 from ..registry import Page, Registry, decode_cursor
 from ..strict_json import write
 from ..task_options import TASKS_EXTENSION
-from .io import face_of, json_response, make_page, page_response, read_json_body, read_query, rest_error, tool_error
-from .preferences import may_detach, read_preferences
-from .routes import ANY_VERB, Route
+from .io import face_of, first_values, json_response, make_page, page_response, read_json_body, rest_error, tool_error
+from .preferences import NO_PREFERENCES, may_detach, read_preferences
+from .routes import ANY_VERB, Route, View
 
 FACE = "rest"
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 def list_tools(request: Request, registry: Registry, caller: Caller) -> Response:
     registry.auth.require_discovery(caller)
-    query = _first_values(request)
+    query = first_values(request)
     offset = decode_cursor(query["cursor"]) if "cursor" in query else 0
     listing = registry.methods.listing_for(caller)
     page = listing.page(FACE, offset, current_app.config["JSONRPC_MCP_PAGE_SIZE"], _make_page)
@@ -37,7 +37,7 @@ def list_tools(request: Request, registry: Registry, caller: Caller) -> Response
 
 def describe_tool(request: Request, registry: Registry, caller: Caller) -> Response:
     registry.auth.require_discovery(caller)
-    tool = registry.methods.find(_required(_first_values(request), "name", str), caller)
+    tool = registry.methods.find(_required(first_values(request), "name", str), caller)
     document: dict[str, Any] = {"tool": {**tool.descriptor, "outputSchema": tool.descriptor.get("outputSchema", {})}}
     if tool.access:
         # A caller sees a tool only with all of these permissions, so this reveals nothing.
@@ -59,52 +59,43 @@ def invoke_tool(request: Request, registry: Registry, caller: Caller) -> Respons
     try:
         result = invoke(Call(name, arguments, caller, face_of(request, FACE), detachable=detachable), registry)
     except Detach as detached:
-        return _task_views(registry).start_task(request, registry, detached.call, preferences)
+        from .task_views import start_task  # SQLAlchemy is an extra
+
+        return start_task(request, registry, detached.call, preferences or NO_PREFERENCES)
     except RpcError as error:
         return tool_error(error)
     return json_response({"result": result.plain})
 
 
-def list_tasks(request: Request, registry: Registry, caller: Caller) -> Response:
-    return _task_views(registry).list_tasks(request, registry, caller, _first_values(request))
+def task_view(name: str) -> View:
+    """Return a view of tasks, which are imported only for a blueprint with a tool that has ``task=``."""
 
+    def view(request: Request, registry: Registry, caller: Caller, **variables: Any) -> Response:
+        if TASKS_EXTENSION not in registry.extensions:
+            raise NoSuchPath()
+        from . import task_views  # SQLAlchemy is an extra
 
-def get_task(request: Request, registry: Registry, caller: Caller, task_id: str) -> Response:
-    return _task_views(registry).get_task(request, registry, caller, task_id)
+        response: Response = getattr(task_views, name)(request, registry, caller, **variables)
+        return response
 
-
-def cancel_task(request: Request, registry: Registry, caller: Caller, task_id: str) -> Response:
-    return _task_views(registry).cancel_task(request, registry, caller, task_id)
-
-
-def _task_views(registry: Registry) -> Any:
-    """Return the views of tasks.
-
-    :raises NoSuchPath: if the blueprint has no tool with ``task=``.
-    """
-    if TASKS_EXTENSION not in registry.extensions:
-        raise NoSuchPath()
-    from . import task_views  # SQLAlchemy is an extra
-
-    return task_views
+    return view
 
 
 def not_found(request: Request, registry: Registry, caller: Caller, rest: str) -> Response:
     raise NoSuchPath()
 
 
+TASK_VIEWS = {"GET": task_view("get_task"), "DELETE": task_view("cancel_task")}
 ROUTES = (
     Route("/mcp/tools/list", "list_tools", {"GET": list_tools}, rest_error),
     Route("/mcp/tools/describe", "describe_tool", {"GET": describe_tool}, rest_error),
     Route("/mcp/tools/invoke", "invoke_tool", {"POST": invoke_tool}, rest_error),
-    Route("/mcp/tasks", "list_tasks", {"GET": list_tasks}, rest_error),
-    Route("/mcp/tasks/<task_id>", "task", {"GET": get_task, "DELETE": cancel_task}, rest_error),
+    Route("/mcp/tasks", "list_tasks", {"GET": task_view("list_tasks")}, rest_error),
+    Route(
+        "/mcp/tasks/<task_id>", "task", {"GET": task_view("get_task"), "DELETE": task_view("cancel_task")}, rest_error
+    ),
     Route("/mcp/<path:rest>", "nothing_here", {ANY_VERB: not_found}, rest_error),
 )
-
-
-def _first_values(request: Request) -> dict[str, str]:
-    return {name: values[0] for name, values in read_query(request).items()}
 
 
 def _required(source: Any, name: str, kind: type[T]) -> T:

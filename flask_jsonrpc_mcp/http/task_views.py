@@ -12,14 +12,22 @@ from ..auth import Caller
 from ..call import Call
 from ..config import PREFIX
 from ..envelope import RpcResponse
-from ..errors import MalformedParams, MethodNotFound, NoSuchPath, NoSuchTask, RpcError, SignInRequired, Unauthorized
-from ..errors import UnknownTask
+from ..errors import (
+    MalformedParams,
+    MethodNotFound,
+    NoSuchPath,
+    NoSuchTask,
+    RpcError,
+    SignInRequired,
+    Unauthorized,
+    UnknownTask,
+)
 from ..registry import Registry
 from ..tasks import tasks_of
 from ..tasks.describing import describe_plainly, list_own, poll_interval
 from ..tasks.records import COMPLETED, TaskRecord
 from ..tasks.service import Tasks, error_of, result_of
-from .io import json_response, rest_error_body, tool_error, tool_error_message
+from .io import first_values, json_response, rest_error_body, tool_error, tool_error_message
 from .preferences import Preferences
 
 LOOK_EVERY = 0.1
@@ -100,9 +108,10 @@ def cancel_task(request: Request, registry: Registry, caller: Caller, task_id: s
     return _task_response(request, record, status=200 if record.is_over else 202)
 
 
-def list_tasks(request: Request, registry: Registry, caller: Caller, query: dict[str, str]) -> Response:
+def list_tasks(request: Request, registry: Registry, caller: Caller) -> Response:
     if not caller.principal:
         raise Unauthorized() if caller.may_sign_in else NoSuchPath()
+    query = first_values(request)
     return json_response(_list(request, registry, caller, query.get("status"), query.get("cursor")))
 
 
@@ -124,7 +133,12 @@ def _task_response(request: Request, record: TaskRecord, status: int = 200) -> R
 
 
 def call_built_in(name: str, params: Any, request: Request, registry: Registry, caller: Caller) -> Any:
-    """Answer one of `BUILT_IN`. Polling counts toward no rate limit."""
+    """Answer one of `BUILT_IN`. Polling counts toward no rate limit.
+
+    :raises MethodNotFound: if it is none of them.
+    """
+    if name not in BUILT_IN:
+        raise MethodNotFound(name)
     names, answer = BUILT_IN[name]
     given = dict(zip(names, params, strict=False)) if isinstance(params, list) else params
     if len(params) > len(given) or not given.keys() <= set(names):

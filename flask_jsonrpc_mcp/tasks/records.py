@@ -96,6 +96,7 @@ tasks = Table(
     Column("blueprint", String(255), nullable=False),
     Column("owner", String(64), nullable=False),
     Column("address", String(64), nullable=False),
+    Column("user", String(255), nullable=True),
     Column("caller", _Json, nullable=False),
     Column("face", String(16), nullable=False),
     Column("method", String(255), nullable=False),
@@ -142,6 +143,7 @@ class TaskRecord:
     """A row of the table.
 
     :param owner: The principal of the caller; empty if anonymous.
+    :param user: The name of the caller for lists; ``None`` if anonymous.
     :param caller: How to find the caller again: user, identity, scheme, permissions, scopes. No credentials.
     :param call: The arguments, capabilities and ``_meta`` of the call; erased when the task ends.
     :param repeatable: Whether it may run again if its worker is gone.
@@ -159,6 +161,7 @@ class TaskRecord:
     blueprint: str
     owner: str
     address: str
+    user: str | None
     caller: dict[str, Any]
     face: str
     method: str

@@ -101,6 +101,7 @@ class Tasks:
                 "blueprint": self.name_of(registry),
                 "owner": caller.principal,
                 "address": caller.address[:64],
+                "user": caller.name[:255] or None,
                 "caller": stored,
                 "face": call.face,
                 "method": method.name,
