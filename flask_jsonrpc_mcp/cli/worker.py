@@ -56,8 +56,9 @@ def run_worker(threads: int, queues: str | None, burst: bool, with_parent: bool)
     running.start()
     while running.is_alive():
         running.join(JOIN_EVERY)
-        if stopping.is_set():
+        if stopping.is_set() and not worker.is_stopping:
             worker.stop()
+            click.echo(f"Stopping; tasks that still run: {len(worker.keeper.runs)}", err=True)
         if leaving.is_set() or (parent is not None and os.getppid() != parent):
             worker.keeper.let_go()
             os._exit(1)  # its methods still run

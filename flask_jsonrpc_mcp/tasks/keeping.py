@@ -20,9 +20,6 @@ from .service import Tasks, progress_text
 TICK = 1.0
 """Seconds between two looks at cancellations, and between two writes of progress."""
 
-SWEEP_EVERY = 30.0
-"""Seconds between two looks for late offers and expired tasks."""
-
 IDLE_FOR = 5.0
 """Seconds after which the thread ends if nothing runs; it starts again with the next task."""
 
@@ -153,7 +150,7 @@ class Keeper:
             for record in records.find(tasks.c.state == RUNNING, tasks.c.lease <= time.time()):
                 self._service.settle_if_lost(record)
             self._renewed = now
-        if now - self._swept >= SWEEP_EVERY:
+        if now - self._swept >= self._lease:
             self.sweep()
             self._swept = now
 
