@@ -18,8 +18,9 @@ import click
 
 from ..ask import Elicit, ElicitUrl, ListRoots, Question, UnusableAnswer
 from ..call import Result
-from ..doctor import ERROR, INFO, WARNING, Finding, by_problem
+from ..doctor import by_problem
 from ..errors import InternalError, InvalidParams, RpcError
+from ..findings import ERROR, INFO, WARNING, Finding
 from ..method import Method
 from ..strict_json import to_plain
 from .arguments import likely_name

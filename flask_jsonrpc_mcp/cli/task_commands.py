@@ -1,4 +1,4 @@
-"""``flask mcp tasks``: see and cancel the tasks of all callers, and see the workers; ``flask mcp call --background``."""
+"""``flask mcp tasks``: the tasks of all callers, and the workers; and ``flask mcp call --background``."""
 
 from __future__ import annotations
 

@@ -45,6 +45,7 @@ _SCRIPTS = (
     "asking_back.js",
     "items.js",
     "progress.js",
+    "tasks.js",
     "running.js",
     "snippets.js",
     "item_view.js",
@@ -117,7 +118,7 @@ def explorer(request: Request, registry: Registry, caller: Caller) -> Response:
         if each.kind
     ]
     site = {
-        "urls": {role: own_url(endpoint) for role, endpoint in {**ENDPOINTS, "caller": CALLER}.items()},
+        "urls": {role: own_url(endpoint) for role, endpoint in {**ENDPOINTS, "tasks": "list_tasks", "caller": CALLER}.items()},
         "signIn": sign_ins,
         "cookies": registry.auth.uses_cookies,
         "connect": _connect(sign_ins, required=registry.auth.required, oauth=registry.auth.grants_scopes),

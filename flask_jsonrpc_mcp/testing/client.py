@@ -13,8 +13,9 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from ..config import PREFIX
-from ..doctor import INFO, by_problem, examine
+from ..doctor import by_problem, examine
 from ..errors import MethodNotFound
+from ..findings import INFO
 from ..http.jsonrpc import DISCOVER
 from ..lookup import find_registry
 from ..mcp.protocol import MODERN, VERSIONS
