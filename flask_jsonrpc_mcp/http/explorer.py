@@ -118,7 +118,9 @@ def explorer(request: Request, registry: Registry, caller: Caller) -> Response:
         if each.kind
     ]
     site = {
-        "urls": {role: own_url(endpoint) for role, endpoint in {**ENDPOINTS, "tasks": "list_tasks", "caller": CALLER}.items()},
+        "urls": {
+            role: own_url(endpoint) for role, endpoint in {**ENDPOINTS, "tasks": "list_tasks", "caller": CALLER}.items()
+        },
         "signIn": sign_ins,
         "cookies": registry.auth.uses_cookies,
         "connect": _connect(sign_ins, required=registry.auth.required, oauth=registry.auth.grants_scopes),

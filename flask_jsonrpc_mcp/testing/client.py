@@ -136,14 +136,12 @@ class McpTestClient:
         able = {**self.capabilities, "extensions": {**self.capabilities.get("extensions", {}), TASKS_EXTENSION: {}}}
         client = replace(self.with_headers({"Prefer": "respond-async"}), capabilities=able)
         exchange, reply, read = client._send_call(name, arguments, answers)
-        body = reply.body if isinstance(reply.body, dict) else {}
-        handle = body if self.face == REST else body.get("result", {})
-        task = {"id": handle.get("taskId")} if self.face == MCP else handle.get("task", {})
-        if reply.status >= 400 or not isinstance(task.get("id"), str):
+        task_id = _task_id(reply, self.face)
+        if task_id is None:
             value = client._result(exchange, reply, read).value
             raise AssertionError(f"{name} did not become a task, but returned {value!r}; was it registered with task=?")
         asked = (name, exchange.params["arguments"], self._face_and_version)
-        return _tasks().StartedTask(task["id"], *asked, client._conversation, read)  # type: ignore[no-any-return]
+        return _tasks().StartedTask(task_id, *asked, client._conversation, read)  # type: ignore[no-any-return]
 
     def run_tasks(self) -> int:
         """Run the tasks that wait for a worker, in this thread, and return how many runs that were.
@@ -306,6 +304,15 @@ def _tasks() -> Any:
     from . import started_tasks  # SQLAlchemy is an extra
 
     return started_tasks
+
+
+def _task_id(reply: Reply, face: str) -> str | None:
+    """Return the id of the task in a response; ``None`` if it is a result or an error."""
+    if face != MCP and reply.status != 202:
+        return None
+    handle = reply.body if face == REST else reply.body.get("result", {})
+    found: str | None = handle.get("taskId") if face == MCP else handle["task"]["id"]
+    return found
 
 
 def _all_pages(member: str, get: Callable[[Message], Message]) -> list[Message]:
