@@ -8,7 +8,19 @@ from typing import Any
 
 from flask import Flask
 
-from . import articles, config, content_types, db, importing, maintenance, markdown, reading, search, start_page
+from . import (
+    articles,
+    config,
+    content_types,
+    db,
+    importing,
+    maintenance,
+    markdown,
+    reading,
+    reporting,
+    search,
+    start_page,
+)
 from .rpc import rpc
 
 for group in (
@@ -19,6 +31,7 @@ for group in (
     maintenance.cache,
     markdown.group,
     reading.group,
+    reporting.group,
     search.group,
 ):
     rpc.add_group(group)

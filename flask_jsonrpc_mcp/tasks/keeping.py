@@ -46,7 +46,10 @@ class Keeper:
     """Keeps the tasks that run in this process.
 
     :param id: Identifies the process as the runner of tasks.
+    :param port: Where a datagram wakes the worker; see `LocalWorker`.
     """
+
+    port: int | None = None
 
     def __init__(self, service: Tasks, kind: str, places: int, queues: list[str] | None = None) -> None:
         self.id = f"{socket.gethostname()[:80]}:{os.getpid()}:{secrets.token_hex(4)}"
@@ -103,6 +106,7 @@ class Keeper:
         for run in self.runs:
             run.is_lost = True
             self._service.records.change(run.record.id, (RUNNING,), run=run.record.run, lease=time.time())
+        self._service.records.remove_workers(self.id)
 
     def _keep(self) -> None:
         tick, idle_since = min(TICK, self._lease / 6), time.monotonic()
@@ -146,7 +150,8 @@ class Keeper:
                 if is_cancelled or run.is_lost:
                     run.cancellation.request(by_client=True)
         if is_due:
-            records.see_worker(self.id, {**self._facts, "queues": self._queues, "seen": time.time()})
+            seen = {"port": self.port, "queues": self._queues, "seen": time.time()}
+            records.see_worker(self.id, {**self._facts, **seen})
             for record in records.find(tasks.c.state == RUNNING, tasks.c.lease <= time.time()):
                 self._service.settle_if_lost(record)
             self._renewed = now

@@ -7,8 +7,11 @@ A worker is the process ``flask mcp worker``. While there is none, a process tha
 from __future__ import annotations
 
 import os
+import select
+import socket
 import threading
 import time
+from contextlib import suppress
 
 from flask import Flask, current_app
 from sqlalchemy import ColumnElement
@@ -16,10 +19,10 @@ from sqlalchemy import ColumnElement
 from .keeping import Keeper
 from .records import QUEUED, TasksUnavailable, tasks
 from .running import THREADS, WORKER, keeper_of, run_claimed
-from .service import WORKER_SEEN, Tasks, current_tasks
+from .service import EXTENSION, WORKER_SEEN, Tasks
 
 POLL_EVERY = 0.25
-"""Seconds between two looks for queued tasks."""
+"""Seconds between two looks for queued tasks. A process that creates one wakes the workers of its machine at once."""
 
 IDLE_FOR = 5.0
 """Seconds without a task after which the threads of a web process end; they start again with the next one."""
@@ -27,6 +30,7 @@ IDLE_FOR = 5.0
 DEFAULT_QUEUE = "default"
 
 CHECK_WORKERS_EVERY = 5.0
+"""Seconds for which the list of worker processes is cached."""
 
 
 class LocalTasks:
@@ -36,30 +40,43 @@ class LocalTasks:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._workers: dict[int, LocalWorker] = {}
-        self._checked = (0.0, False)
+        self._worker: tuple[int, LocalWorker] | None = None
+        self._checked = float("-inf")
+        self._has_process = False
+        self._ports: list[int] = []
 
     def offer(self, task_id: str, queue: str | None) -> None:
-        """Wake the threads of this process, unless a worker process runs."""
+        """Wake the worker processes of this machine, or else the threads of this process."""
         app: Flask = current_app._get_current_object()  # type: ignore[attr-defined]
-        service = current_tasks()
+        service: Tasks = app.extensions[EXTENSION]
+        for port in self._processes(service):
+            _wake(port)
         threads = service.setting("TASK_THREADS")
-        if not threads or self._has_process(service):
+        if self._has_process or not threads:
             return
         with self._lock:
-            worker = self._workers.get(os.getpid())
-            if worker is None or worker.has_ended:
+            pid, worker = self._worker or (0, None)
+            if worker is None or pid != os.getpid() or not worker.wake():
                 worker = LocalWorker(app, threads, kind=THREADS)
-                self._workers = {os.getpid(): worker}
+                self._worker = os.getpid(), worker
                 threading.Thread(target=worker.run_until_idle, name="mcp-task-worker").start()
-            worker.wake()
 
-    def _has_process(self, service: Tasks) -> bool:
-        checked, found = self._checked
-        if time.monotonic() - checked > CHECK_WORKERS_EVERY:
-            found = any(each["kind"] == WORKER for each in service.records.seen_workers(WORKER_SEEN))
-            self._checked = time.monotonic(), found
-        return found
+    def _processes(self, service: Tasks) -> list[int]:
+        """Return the ports of the worker processes on this machine."""
+        if time.monotonic() - self._checked > CHECK_WORKERS_EVERY:
+            found = [each for each in service.records.seen_workers(WORKER_SEEN) if each["kind"] == WORKER]
+            here = [each["port"] for each in found if each["host"] == socket.gethostname()[:255]]
+            self._has_process = bool(found)
+            self._ports = [port for port in here if port is not None]
+            self._checked = time.monotonic()
+        return self._ports
+
+
+def _wake(port: int) -> None:
+    """Send an empty datagram. It may be lost: workers look for tasks by themselves too, a little later."""
+    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        sender.setblocking(False)
+        sender.sendto(b"", ("127.0.0.1", port))
 
 
 class LocalWorker:
@@ -73,36 +90,48 @@ class LocalWorker:
         self._app = app
         self._places = places
         self._queues = queues
-        self._kind = kind
         self._running: set[threading.Thread] = set()
-        self._wake = threading.Event()
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.bind(("127.0.0.1", 0))
+        self._socket.setblocking(False)
+        self._port: int = self._socket.getsockname()[1]
         self._lock = threading.Lock()
         self.is_stopping = False
-        self.has_ended = False
-        with app.app_context():
-            self._service = current_tasks()
+        self._has_ended = False
+        self._service: Tasks = app.extensions[EXTENSION]
         self.keeper: Keeper = keeper_of(app, kind, places, queues)
+        self.keeper.port = self._port
 
-    def wake(self) -> None:
-        self._wake.set()
+    def wake(self) -> bool:
+        """Look for tasks now; return whether it still does."""
+        with self._lock:
+            if not self._has_ended:
+                _wake(self._port)
+            return not self._has_ended
 
     def stop(self) -> None:
         """Claim nothing more."""
         self.is_stopping = True
-        self._wake.set()
+        self.wake()
 
     def run_until_idle(self) -> None:
         """Run tasks until there are none for a while, or the main thread ends."""
-        try:
-            idle_since = time.monotonic()
-            while threading.main_thread().is_alive() and not self.is_stopping:
-                if self.claim() or self._running:
-                    idle_since = time.monotonic()
-                elif time.monotonic() - idle_since >= IDLE_FOR:
-                    break
-                self._pause()
-        finally:
-            self.has_ended = True
+        idle_since = time.monotonic()
+        while threading.main_thread().is_alive():
+            if self.claim() or self._running:
+                idle_since = time.monotonic()
+            elif time.monotonic() - idle_since >= IDLE_FOR and self._end():
+                return
+            self._pause()
+        self._end(at_once=True)
+
+    def _end(self, *, at_once: bool = False) -> bool:
+        """End, unless `wake` was called meanwhile."""
+        with self._lock:
+            self._has_ended = at_once or not select.select([self._socket], [], [], 0)[0]
+            if self._has_ended:
+                self._socket.close()
+            return self._has_ended
 
     def run(self, *, burst: bool = False) -> None:
         """Run tasks until `stop`, and wait for those that run.
@@ -117,6 +146,7 @@ class LocalWorker:
         for thread in list(self._running):
             thread.join()
         self.keeper.stop()
+        self._end(at_once=True)
 
     def claim(self) -> int:
         """Claim as many tasks as there are places, and return how many."""
@@ -149,7 +179,7 @@ class LocalWorker:
             finally:
                 with self._lock:
                     self._running.discard(threading.current_thread())
-                self._wake.set()
+                self.wake()
 
         thread = threading.Thread(target=run_in_thread, name="mcp-task")
         with self._lock:
@@ -158,5 +188,7 @@ class LocalWorker:
         return True
 
     def _pause(self) -> None:
-        self._wake.wait(POLL_EVERY)
-        self._wake.clear()
+        select.select([self._socket], [], [], POLL_EVERY)
+        with suppress(BlockingIOError):
+            while True:
+                self._socket.recv(1)

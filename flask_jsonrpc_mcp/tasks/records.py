@@ -134,6 +134,7 @@ workers = Table(
     Column("pid", Integer, nullable=False),
     Column("places", Integer, nullable=False),
     Column("queues", _Json, nullable=True),
+    Column("port", Integer, nullable=True),
     Column("seen", Double, nullable=False),
 )
 

@@ -18,7 +18,7 @@ from ..local_request import local_request_context, mcp_path
 from .callers import restore_caller
 from .keeping import Keeper, Run
 from .records import CANCELLED, COMPLETED, FAILED, INPUT_REQUIRED, TaskRecord, TasksUnavailable
-from .service import Tasks, current_tasks, failure, success
+from .service import EXTENSION, Tasks, failure, success
 
 KEEPER = "jsonrpc_mcp_task_keeper"
 """``app.extensions["jsonrpc_mcp_task_keeper"]`` has the `Keeper` of this process."""
@@ -45,15 +45,14 @@ def keeper_of(app: Flask, kind: str = ENGINE, places: int = 1, queues: list[str]
     with _making:
         found: tuple[int, Keeper] | None = app.extensions.get(KEEPER)
         if found is None or found[0] != os.getpid():
-            with app.app_context():
-                found = (os.getpid(), Keeper(current_tasks(), kind, places, queues))
+            found = (os.getpid(), Keeper(app.extensions[EXTENSION], kind, places, queues))
             app.extensions[KEEPER] = found
         return found[1]
 
 
 def run_claimed(app: Flask, run: Run) -> None:
     """Run a task that this process has claimed."""
-    service: Tasks = current_tasks() if current_app else app.extensions["jsonrpc_mcp_tasks"]
+    service: Tasks = app.extensions[EXTENSION]
     keeper = keeper_of(app)
     try:
         state, outcome, message = _run_method(app, service, run)

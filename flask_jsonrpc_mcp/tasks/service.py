@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from flask import Flask, current_app
+from flask import Flask
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
@@ -275,12 +275,6 @@ class Tasks:
             raise Overloaded("Too many tasks wait for a worker; try again later")
 
 
-def current_tasks() -> Tasks:
-    """Return the tasks of the current app."""
-    found: Tasks = current_app.extensions[EXTENSION]
-    return found
-
-
 def success(result: Result, limit: int) -> dict[str, Any]:
     """Return the outcome of a method that has returned.
 
@@ -333,8 +327,9 @@ def _database_url(app: Flask) -> URL:
         return URL.create("sqlite", database=str(Path(app.instance_path) / "mcp-tasks.db"))
     try:
         url = make_url(setting)
-    except ArgumentError as error:
-        raise ValueError(f"{PREFIX}TASKS_DATABASE must be an SQLAlchemy URL: {error}") from error
+        url.get_dialect().import_dbapi()  # its driver may not be installed
+    except (ArgumentError, ImportError) as error:
+        raise ValueError(f"{PREFIX}TASKS_DATABASE must be an SQLAlchemy URL that can be used here: {error}") from error
     if url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:"):
         raise ValueError(f"{PREFIX}TASKS_DATABASE must be a file that all processes can open, not in memory")
     return url

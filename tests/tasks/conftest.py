@@ -24,7 +24,7 @@ from tests.support.servers import ROOT
 from tests.support.waiting import until
 
 TASKS = "io.modelcontextprotocol/tasks"
-CAPABILITIES = {"extensions": {TASKS: {}}, "elicitation": {}}
+CAPABILITIES: dict[str, Any] = {"extensions": {TASKS: {}}, "elicitation": {}}
 LEASE = 3
 
 
