@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
 
 ENDPOINT, CALLER = "explorer", "explorer_caller"
+OWN_ENDPOINTS = {**ENDPOINTS, "tasks": "list_tasks", "caller": CALLER}
+"""The endpoints that the page uses, by the names under which it knows them."""
 
 # Each file uses those before it.
 _SCRIPTS = (

@@ -264,6 +264,36 @@ def test_a_caller_finds_their_own_tasks_again_the_newest_first(site: Site, worke
     assert by_rpc == site.client.get("/mcp/tasks?status=cancelled", headers=WRITER).get_json()
 
 
+def test_no_credential_and_no_whole_id_leaves_the_table_of_tasks(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    rpc = McpBlueprint(auth=make_token_auth())
+
+    @rpc.tool("say", task=True)
+    def say(word: str) -> str:
+        """Say a word."""
+        current_call.log("info", "saying it")
+        return word.upper()
+
+    file = tmp_path / "tasks.db"
+    site = Site(rpc, JSONRPC_MCP_TASKS_DATABASE=f"sqlite:///{file}")
+    worker = McpTestClient(site.app)
+    headers = {"Authorization": "Bearer writer-token", "Cookie": "session=cookie-of-writer", **ASYNC}
+    url = site.invoke("say", {"word": "argument"}, headers=headers).headers["Location"]
+
+    def stored() -> bytes:
+        return b"".join(each.read_bytes() for each in tmp_path.iterdir())
+
+    assert b"argument" in stored()
+    assert worker.run_tasks() == 1
+    assert site.client.get(url, headers=headers).get_json()["result"] == "ARGUMENT"
+    for secret in ("writer-token", "cookie-of-writer", "Bearer "):
+        assert secret.encode() not in stored()
+        assert secret not in caplog.text
+    assert url.rpartition("/")[2] not in caplog.text
+
+
 def test_those_who_have_not_signed_in_have_no_list(site: Site, worker: McpTestClient) -> None:
     response = site.client.get("/mcp/tasks")
     assert (response.status_code, response.get_json()["error"]["code"]) == (401, "unauthorized")
