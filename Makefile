@@ -45,7 +45,7 @@ $(VENV)/.installed-%: setup.cfg pyproject.toml | $(VENV)/bin/python
 
 # exec: the signal that ends make is passed on to gunicorn itself, and not to a shell that would leave it behind.
 .PHONY: serve
-serve: $(VENV)/.installed-sample ## run the sample site under gunicorn on HOST:PORT (127.0.0.1:8000)
+serve: $(VENV)/.installed-sample$(if $(OTEL_EXPORTER),-telemetry) ## run the sample site under gunicorn on HOST:PORT (127.0.0.1:8000)
 	@exec env HOST='$(HOST)' PORT='$(PORT)' SITE_ENV='$(SITE_ENV)' $(RUN) gunicorn --config sample_app/gunicorn_conf.py wsgi:app
 
 # Node itself and not its launcher, whose child would stay behind.
@@ -64,7 +64,7 @@ test: $(VENV)/.installed-test ## run the whole test suite
 
 .PHONY: test-oldest
 test-oldest: $(OLDEST)/.installed ## run the tests with the oldest versions that setup.cfg allows, on PYTHON_OLDEST
-	$(OLDEST)/bin/python -m pytest --ignore=tests/tooling/test_readme.py --ignore=tests/tooling/test_docs.py --ignore=tests/deploy/test_clients.py --ignore=tests/oauth/test_clients.py --ignore=tests/deploy/test_host_apps.py \
+	$(OLDEST)/bin/python -m pytest --ignore=tests/tooling/test_readme.py --ignore=tests/tooling/test_docs.py --ignore=tests/deploy/test_clients.py --ignore=tests/oauth/test_clients.py --ignore=tests/oauth_server/test_clients.py --ignore=tests/oauth_server/test_pages.py --ignore=tests/deploy/test_host_apps.py \
 		--ignore=tests/deploy/test_tutorial_app.py --ignore=tests/bridge/test_clients.py --ignore=tests/core/test_call_budget.py \
 		--ignore=tests/http/test_explorer_page.py
 
@@ -90,9 +90,10 @@ $(HOST_APPS)/%/.installed: tests/host_apps/requirements-%.txt
 	@touch $@
 
 .PHONY: conformance
-conformance: $(VENV)/.installed-test tests/conformance/node_modules/.installed ## run the official MCP conformance suite, without and with OAuth
+conformance: $(VENV)/.installed-test tests/conformance/node_modules/.installed ## run the official MCP conformance suite, without and with OAuth, and as an authorization server
 	PATH="$(CURDIR)/$(CLIENTS)/node/bin:$$PATH" $(VENV)/bin/python -m tests.conformance.run
 	OAUTH=yes PATH="$(CURDIR)/$(CLIENTS)/node/bin:$$PATH" $(VENV)/bin/python -m tests.conformance.run
+	PATH="$(CURDIR)/$(CLIENTS)/node/bin:$$PATH" $(VENV)/bin/python -m tests.conformance.authorization
 
 $(CLIENTS)/%/.installed: tests/clients/requirements-%.txt
 	$(PYTHON) -m venv --clear $(CLIENTS)/$*
@@ -150,6 +151,10 @@ bench-scale: $(VENV)/.installed-test $(PEERS)/flask/.installed ## measure 10, 1,
 .PHONY: bench-deployment
 bench-deployment: $(VENV)/.installed-test $(PEERS)/flask/.installed ## measure workers, threads, passwords and a cache in front
 	$(RUN) benchmarks.deployment
+
+.PHONY: bench-telemetry
+bench-telemetry: $(VENV)/.installed-test ## measure what traces, metrics and the audit trail add to a call
+	$(RUN) benchmarks.telemetry
 
 .PHONY: soak
 soak: $(VENV)/.installed-test ## make SOAK_CALLS calls of every kind, and see that nothing stays behind

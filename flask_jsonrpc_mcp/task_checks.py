@@ -11,8 +11,8 @@ from pathlib import Path
 from flask import Flask
 
 from .config import PREFIX
+from .doctor_findings import ERROR, INFO, WARNING, Problem
 from .errors import RpcError
-from .findings import ERROR, INFO, WARNING, Problem
 from .method import Method
 from .registry import Registry
 from .task_options import TASKS_EXTENSION

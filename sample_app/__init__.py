@@ -20,6 +20,7 @@ from . import (
     reporting,
     search,
     start_page,
+    traces,
 )
 from .rpc import rpc
 
@@ -47,6 +48,7 @@ def create_app(settings: Mapping[str, Any] | None = None) -> Flask:
     # The blueprint logs one line per call at this level; Flask's own default is WARNING.
     app.logger.setLevel(logging.INFO)
     db.init_app(app)
+    traces.init_app(app)
     app.register_blueprint(rpc)
     start_page.init_app(app)
     return app

@@ -16,8 +16,8 @@ from ..auth import Caller
 from ..call import CLI, METHOD, PROMPT, RESOURCE, Call, Result
 from ..config import PREFIX
 from ..doctor import CHECKS, examine
+from ..doctor_findings import INFO
 from ..errors import InternalError, MethodNotFound, MissingCapability, RpcError, UnknownName, UnknownResource
-from ..findings import INFO
 from ..invoke import invoke
 from ..lookup import did_you_mean, registries_of, why_not_found
 from ..mcp.elicitation import run_asking
@@ -39,6 +39,7 @@ from .arguments import (
     session,
 )
 from .client_config import print_config
+from .openapi_commands import print_document, show_tools
 from .task_commands import start_in_background, tasks
 from .worker import run_worker
 
@@ -264,7 +265,9 @@ def serve_stdio(context: click.Context, /, **options: Any) -> None:
     with app.app_context(), session(**options, anonymous=True) as (registry, _):
         if registry.auth.required and options["user"] is None:
             raise click.UsageError("This app requires sign-in (require_auth=True); choose a user with --user")
-    serve(AppServer(app, **options), *streams)
+    server = AppServer(app, **options)
+    serve(server, *streams)
+    server.close()
 
 
 @mcp.command("doctor")
@@ -299,5 +302,7 @@ def run_doctor(ignore: tuple[str, ...], show_all: bool, json_output: bool | None
 
 
 mcp.add_command(print_config)
+mcp.add_command(print_document)
+mcp.add_command(show_tools)
 mcp.add_command(run_worker)
 mcp.add_command(tasks)

@@ -19,8 +19,8 @@ import click
 from ..ask import Elicit, ElicitUrl, ListRoots, Question, UnusableAnswer
 from ..call import Result
 from ..doctor import by_problem
+from ..doctor_findings import ERROR, INFO, WARNING, Finding
 from ..errors import InternalError, InvalidParams, RpcError
-from ..findings import ERROR, INFO, WARNING, Finding
 from ..method import Method
 from ..strict_json import to_plain
 from .arguments import likely_name

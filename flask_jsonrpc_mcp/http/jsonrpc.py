@@ -1,4 +1,4 @@
-"""The JSON-RPC face: ``/jsonrpc`` for every method, ``/mcp/tools/<name>`` for one tool, by POST or GET.
+"""The JSON-RPC face: ``/jsonrpc`` for every method, by POST or GET. `rest` uses `Exchange` for ``/mcp/tools/<name>``.
 
 GET requests can be linked to, prefetched and cached, so by default they run only methods marked as read-only.
 
@@ -12,6 +12,7 @@ import selectors
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from flask import Request, Response, current_app, request
@@ -37,7 +38,7 @@ from .io import (
     read_json_body,
     read_json_query,
 )
-from .preferences import NO_PREFERENCES, may_detach, read_preferences
+from .preferences import NO_PREFERENCES, Preferences, may_detach, read_preferences
 from .routes import Route, own_url
 
 FACE = "jsonrpc"
@@ -56,14 +57,27 @@ all responses of a shorter batch."""
 _SOCKETS = ("gunicorn.socket", "werkzeug.socket")
 
 
-def post(request: Request, registry: Registry, caller: Caller, name: str | None = None) -> Response:
-    return _Exchange(request, registry, caller, name).respond(read_json_body(request, MIMETYPES))
+def post(request: Request, registry: Registry, caller: Caller) -> Response:
+    return Exchange(request, registry, caller).respond(read_json_body(request, MIMETYPES))
 
 
-def get(request: Request, registry: Registry, caller: Caller, name: str | None = None) -> Response:
+def get(request: Request, registry: Registry, caller: Caller) -> Response:
+    check_get()
+    return Exchange(request, registry, caller, by_get=True).respond(read_json_query(request))
+
+
+def check_get() -> None:
+    """Check that GET may run methods at all.
+
+    :raises VerbNotAllowed: if the setting forbids it.
+    """
     if current_app.config["JSONRPC_MCP_GET_METHODS"] == GET_NONE:
         raise VerbNotAllowed(["POST"])
-    return _Exchange(request, registry, caller, name, by_get=True).respond(read_json_query(request))
+
+
+def get_only_reads() -> bool:
+    """Whether GET may run only methods that are marked as read-only."""
+    return bool(current_app.config["JSONRPC_MCP_GET_METHODS"] == GET_READ_ONLY)
 
 
 def rpc_error(error: RpcError) -> Response:
@@ -71,30 +85,30 @@ def rpc_error(error: RpcError) -> Response:
     return _failure(RpcResponse(None, error=error), error)
 
 
-class _Exchange:
-    """One HTTP request to one of the two paths.
+@dataclass
+class Exchange:
+    """One HTTP request with JSON-RPC.
 
     :param tool: The tool of ``/mcp/tools/<name>``; ``None`` for ``/jsonrpc``.
+    :param preferences: Whether its caller prefers a task. A batch has none, because its calls would differ.
+    :param handle: The `Handle` of the task that its call has become.
     """
 
-    def __init__(
-        self, request: Request, registry: Registry, caller: Caller, tool: str | None, *, by_get: bool = False
-    ) -> None:
-        self.request = request
-        self.registry = registry
-        self.caller = caller
-        self.tool = tool
-        self.by_get = by_get
-        self.refusals: list[RpcError] = []
-        self.preferences = NO_PREFERENCES
-        self.handle: Any = None
+    request: Request
+    registry: Registry
+    caller: Caller
+    tool: str | None = None
+    by_get: bool = False
+    refusals: list[RpcError] = field(default_factory=list)
+    preferences: Preferences = NO_PREFERENCES
+    handle: Any = None
 
     def respond(self, payload: Any) -> Response:
         if isinstance(payload, list) and self.tool is None:
             body = answer_batch(payload, self._call)
             return self._no_reply() if body is None else json_response(body)
         if TASKS_EXTENSION in self.registry.extensions and not self.by_get:
-            self.preferences = read_preferences(self.request)  # a batch has none, because its calls would differ
+            self.preferences = read_preferences(self.request)
         reply = answer_one(payload, self._call)
         if reply is None:
             return self._no_reply()
@@ -139,7 +153,7 @@ class _Exchange:
                 self.caller,
                 face_of(self.request, FACE),
                 listed_only=self.tool is not None,
-                read_only=self.by_get and current_app.config["JSONRPC_MCP_GET_METHODS"] == GET_READ_ONLY,
+                read_only=self.by_get and get_only_reads(),
                 detachable=has_tasks
                 and not self.by_get
                 and may_detach(message.method, self.registry, self.preferences),
@@ -174,11 +188,7 @@ def _failure(reply: RpcResponse, error: RpcError, *, at_tool: bool = False) -> R
     return error_response(reply.to_json(), error, status)
 
 
-VIEWS = {"GET": get, "POST": post}
-ROUTES = (
-    Route("/jsonrpc", "jsonrpc", VIEWS, rpc_error),
-    Route("/mcp/tools/<name>", "call_tool", VIEWS, rpc_error),
-)
+ROUTES = (Route("/jsonrpc", "jsonrpc", {"GET": get, "POST": post}, rpc_error),)
 
 
 def answer_batch(
@@ -203,7 +213,9 @@ def answer_batch(
     for number, item in enumerate(items):
         if not reason and (reason := _reason_to_stop(time.monotonic() - started, size)):
             handler = _refuse_because(reason)
-            current_app.logger.warning("batch stopped after %d of %d requests: %s", number, len(items), reason)
+            facts = {"answered": number, "requests": len(items), "reason": reason}
+            text = "batch stopped after %(answered)d of %(requests)d requests: %(reason)s"
+            current_app.logger.warning(text, facts, extra=facts)
         response = answer(item, handler)
         if response is not None:
             bodies.append(response.to_bytes(omit_null_id=omit_null_id))

@@ -27,7 +27,7 @@ from ..tasks import tasks_of
 from ..tasks.describing import describe_plainly, list_own, poll_interval
 from ..tasks.records import COMPLETED, TaskRecord
 from ..tasks.service import Tasks, error_of, result_of
-from .io import first_values, json_response, rest_error_body, tool_error, tool_error_message
+from .io import call_error, call_error_message, first_values, json_response, rest_error_body
 from .preferences import Preferences
 
 LOOK_EVERY = 0.1
@@ -91,7 +91,7 @@ def start_task(request: Request, registry: Registry, call: Call, preferences: Pr
     try:
         return handle.add_headers(json_response({"result": handle.outcome}))
     except RpcError as error:
-        return handle.add_headers(tool_error(error))
+        return handle.add_headers(call_error(error))
 
 
 # REST
@@ -123,7 +123,7 @@ def _find(registry: Registry, caller: Caller, task_id: str) -> TaskRecord:
 
 
 def _task_response(request: Request, record: TaskRecord, status: int = 200) -> Response:
-    body = _describe_all(record, request, lambda error: rest_error_body(error, tool_error_message(error)))
+    body = _describe_all(record, request, lambda error: rest_error_body(error, call_error_message(error)))
     response = json_response(body, status)
     _add_retry_after(response, record)
     return response

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
-from contextlib import suppress
 from typing import Any
 
 from flask import Flask, current_app
@@ -28,6 +28,15 @@ ENGINE, THREADS, WORKER = "engine", "threads", "worker"
 
 RETRY_EVERY = 0.5
 """Seconds between two tries to store the end of a task."""
+
+# MCP has more levels than Python.
+_LOG_LEVELS = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "notice": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
 
 _making = threading.Lock()
 
@@ -150,6 +159,5 @@ class _Reporter:
 
     def log(self, level: str, data: Any, logger: str | None) -> None:
         # A part of the id: the whole of it is a key to the task.
-        text = "task %s… of %r: %s %s"
-        with suppress(Exception):
-            self._app.logger.info(text, self._run.record.id[:8], self._run.record.method, level, data)
+        facts = self._run.record.id[:8], self._run.record.method, data
+        self._app.logger.log(_LOG_LEVELS.get(level, logging.CRITICAL), "task %s… of %r: %s", *facts)

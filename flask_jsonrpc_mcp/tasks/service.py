@@ -57,6 +57,9 @@ MAX_RUNS = 3
 WORKER_SEEN = 30
 """Seconds for which a worker counts as alive after it was seen."""
 
+START_WITHIN = 1.0
+"""Seconds after which a queued task says that there is no worker; threads of this process may just be starting."""
+
 CANCELLING = "Cancelling"
 NO_WORKER = "Waiting for a worker; none is running"
 LOST = "The worker that ran this has gone; it may have done a part of its work"
@@ -235,6 +238,14 @@ class Tasks:
         elif getattr(engine, "is_local", False):
             self.offering.offer(record.id, record.queue, engine)  # there may be no worker yet, and this costs nothing
 
+    def count_queued(self) -> int:
+        """Count the tasks that wait for a worker, up to the limit."""
+        return self.records.count(self.setting("MAX_QUEUED"), tasks.c.state == QUEUED)
+
+    def check_ready(self) -> None:
+        """Check that the database can be reached."""
+        self.records.count(1)
+
     def has_worker(self) -> bool:
         """Return whether any worker was seen lately."""
         read, found = self._workers_read
@@ -245,7 +256,8 @@ class Tasks:
 
     def status_message(self, record: TaskRecord) -> str | None:
         """Return what to say about a task: its progress, or that there is no worker."""
-        if record.state == QUEUED and record.message is None and not self.has_worker():
+        is_waiting = record.state == QUEUED and record.message is None and time.time() - record.updated > START_WITHIN
+        if is_waiting and not self.has_worker():
             return NO_WORKER
         return record.message
 
@@ -270,8 +282,7 @@ class Tasks:
         limit = self.setting("MAX_TASKS")
         if self.records.count(limit, *own) >= limit:
             raise TooManyTasks(limit, retry_after=5)
-        limit = self.setting("MAX_QUEUED")
-        if self.records.count(limit, tasks.c.state == QUEUED) >= limit:
+        if self.count_queued() >= self.setting("MAX_QUEUED"):
             raise Overloaded("Too many tasks wait for a worker; try again later")
 
 

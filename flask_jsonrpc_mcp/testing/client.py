@@ -14,8 +14,8 @@ from flask.testing import FlaskClient
 
 from ..config import PREFIX
 from ..doctor import by_problem, examine
+from ..doctor_findings import INFO
 from ..errors import MethodNotFound
-from ..findings import INFO
 from ..http.jsonrpc import DISCOVER
 from ..lookup import find_registry
 from ..mcp.protocol import MODERN, VERSIONS

@@ -95,6 +95,7 @@ def test_it_knows_where_everything_is(page: TestResponse) -> None:
             "invoke": "/mcp/tools/invoke",
             "tasks": "/mcp/tasks",
             "caller": "/mcp/explorer/caller",
+            "openapi": "/mcp/openapi.json",
         },
         "signIn": [],
         "cookies": False,

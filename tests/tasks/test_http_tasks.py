@@ -430,3 +430,11 @@ def test_polling_counts_toward_no_rate_limit() -> None:
     for _ in range(3):
         assert site.client.get(url).status_code == 200
         assert "result" in site.rpc_post(asking("rpc.tasks.get", [url.rpartition("/")[2]])).get_json()
+
+
+def test_the_arguments_themselves_become_a_task_by_the_same_header(site: Site, worker: McpTestClient) -> None:
+    response = site.client.post("/mcp/tools/reports.build", json={"year": 2026}, headers=ASYNC)
+    task = task_of(response, **QUEUED)
+    assert (response.status_code, response.headers["Location"]) == (202, task["url"])
+    worker.run_tasks()
+    assert site.client.get(task["url"]).get_json()["result"] == {"pages": 26}
