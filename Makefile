@@ -46,7 +46,7 @@ $(VENV)/.installed-%: setup.cfg pyproject.toml | $(VENV)/bin/python
 
 # exec: the signal that ends make is passed on to gunicorn itself, and not to a shell that would leave it behind.
 .PHONY: serve
-serve: $(VENV)/.installed-sample ## run the sample site under gunicorn on HOST:PORT (127.0.0.1:8000)
+serve: $(VENV)/.installed-sample$(if $(OTEL_EXPORTER),-telemetry) ## run the sample site under gunicorn on HOST:PORT (127.0.0.1:8000)
 	@exec env HOST='$(HOST)' PORT='$(PORT)' SITE_ENV='$(SITE_ENV)' $(RUN) gunicorn --config sample_app/gunicorn_conf.py wsgi:app
 
 # Node itself and not its launcher, whose child would stay behind.
@@ -69,7 +69,7 @@ test: $(VENV)/.installed-test ## run the whole test suite
 
 .PHONY: test-oldest
 test-oldest: $(OLDEST)/.installed ## run the tests with the oldest versions that setup.cfg allows, on PYTHON_OLDEST
-	$(OLDEST)/bin/python -m pytest --ignore=tests/tooling/test_readme.py --ignore=tests/tooling/test_docs.py --ignore=tests/deploy/test_clients.py --ignore=tests/oauth/test_clients.py --ignore=tests/deploy/test_host_apps.py \
+	$(OLDEST)/bin/python -m pytest --ignore=tests/tooling/test_readme.py --ignore=tests/tooling/test_docs.py --ignore=tests/deploy/test_clients.py --ignore=tests/oauth/test_clients.py --ignore=tests/oauth_server/test_clients.py --ignore=tests/oauth_server/test_pages.py --ignore=tests/deploy/test_host_apps.py \
 		--ignore=tests/deploy/test_tutorial_app.py --ignore=tests/bridge/test_clients.py --ignore=tests/core/test_call_budget.py \
 		--ignore=tests/http/test_explorer_page.py
 
@@ -95,9 +95,10 @@ $(HOST_APPS)/%/.installed: tests/host_apps/requirements-%.txt
 	@touch $@
 
 .PHONY: conformance
-conformance: $(VENV)/.installed-test tests/conformance/node_modules/.installed ## run the official MCP conformance suite, without and with OAuth
+conformance: $(VENV)/.installed-test tests/conformance/node_modules/.installed ## run the official MCP conformance suite, without and with OAuth, and as an authorization server
 	PATH="$(CURDIR)/$(CLIENTS)/node/bin:$$PATH" $(VENV)/bin/python -m tests.conformance.run
 	OAUTH=yes PATH="$(CURDIR)/$(CLIENTS)/node/bin:$$PATH" $(VENV)/bin/python -m tests.conformance.run
+	PATH="$(CURDIR)/$(CLIENTS)/node/bin:$$PATH" $(VENV)/bin/python -m tests.conformance.authorization
 
 # Some packages are installed without what they require: they ask for newer versions of it than some indexes have.
 $(CLIENTS)/%/.installed: tests/clients/requirements-%.txt $(wildcard tests/clients/alone-*.txt)
@@ -161,6 +162,10 @@ bench-deployment: $(VENV)/.installed-test $(PEERS)/flask/.installed ## measure w
 .PHONY: bench-tasks
 bench-tasks: $(VENV)/.installed-test $(PEERS)/docket/.installed ## measure tasks on both engines beside plain Celery and FastMCP; writes benchmarks/TASKS.md
 	$(RUN) benchmarks.tasks
+
+.PHONY: bench-telemetry
+bench-telemetry: $(VENV)/.installed-test ## measure what traces, metrics and the audit trail add to a call
+	$(RUN) benchmarks.telemetry
 
 .PHONY: soak
 soak: $(VENV)/.installed-test ## make SOAK_CALLS calls of every kind, and see that nothing stays behind

@@ -36,6 +36,14 @@ graceful_timeout = 30
 control_socket_disable = True
 
 
+def child_exit(server: Any, worker: Any) -> None:
+    """Take a worker that has ended out of the gauges of /mcp/metrics."""
+    if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+        from prometheus_client import multiprocess
+
+        multiprocess.mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]
+
+
 def post_worker_init(worker: Any) -> None:
     """Set what the app has to know of its server."""
     if hasattr(worker.wsgi, "config"):  # a middleware around the app has none; put it around app.wsgi_app

@@ -18,6 +18,7 @@ from .errors import RpcError
 from .invoke import method_called
 from .method import mcp_tool
 from .passwords import CachedPasswords
+from .schema import Secret
 from .task_options import TaskOptions
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "RpcError",
     "Sample",
     "Sampled",
+    "Secret",
     "TaskOptions",
     "TextContent",
     "ToolGroup",

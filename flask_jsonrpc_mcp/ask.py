@@ -288,6 +288,8 @@ class InputNeeded(BaseException):
         super().__init__(", ".join(questions))
         self.questions = dict(questions)
         self.has_run = has_run
+        self.suspended: dict[Any, Any] = {}
+        """What the hooks of `Registry.around_requests` keep until the request goes on with the answers."""
 
 
 def _checked_text(role: str, text: str) -> str:

@@ -1,16 +1,12 @@
 """Who is calling, and with which permissions.
 
-Flask-HTTPAuth checks the credentials; this module decides when to call it. Its own ``login_required`` treats a wrong
-password as anonymous where the login is optional, accepts a password under any scheme, compares the scheme's case,
-and treats a list of roles as "any of". Here the scheme is matched first, case-insensitively; credentials that are sent
-must be right on every route; and a method's permissions are all required.
+The objects of ``auth=`` check the credentials; this module decides which of them to ask. Credentials that are sent must
+be right on every route, and a method's permissions are all required.
 """
 
 from __future__ import annotations
 
 import hashlib
-import inspect
-import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,21 +14,22 @@ from typing import Any, TypeAlias
 from uuid import UUID
 
 from flask import Request, current_app, g
-from flask_httpauth import HTTPAuth, HTTPBasicAuth, HTTPDigestAuth, HTTPTokenAuth, MultiAuth
+from flask_httpauth import HTTPAuth, HTTPDigestAuth, MultiAuth
 from werkzeug.datastructures import Authorization
 
 from .errors import Forbidden, InsufficientScope, RpcError, Unauthorized
+from .httpauth import HTTPAuthSignIn, is_refused
 from .sign_in import FunctionSignIn, SignIn
 
 Auth: TypeAlias = HTTPAuth | MultiAuth | SignIn | Callable[[], Any]
 PermissionsLoader = Callable[[Any], Iterable[str] | None]
 UserLoader = Callable[[str], Any]
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_BASIC = re.compile(r"\S+ +[A-Za-z0-9+/]+={0,2}")
-
 LOCAL = "local"
 """The scheme of callers on the command line, who need no credentials."""
+
+ACCESS_TOKEN = "flask_jsonrpc_mcp.access_token"  # noqa: S105 (a key, not a secret)
+"""Where the environ of a request has the `AccessToken` of a caller who has signed in with OAuth."""
 
 APP = "app"
 """The scheme of callers whom a function of the app has signed in without naming a scheme."""
@@ -78,58 +75,6 @@ class Caller:
     def has_scopes(self, scopes: frozenset[str]) -> bool:
         """Whether the caller has all of these scopes, or scopes do not apply."""
         return self.scopes is None or scopes <= self.scopes
-
-
-class HTTPAuthSignIn(SignIn):
-    """Signs in with a Flask-HTTPAuth object."""
-
-    uses_cookies = False
-
-    def __init__(self, auth: HTTPAuth) -> None:
-        self.auth = auth
-        self._header: str | None = None if auth.header == "Authorization" else auth.header
-        self.kind = (
-            "password" if isinstance(auth, HTTPBasicAuth) else "token" if isinstance(auth, HTTPTokenAuth) else "other"
-        )
-        # HTTPBasicAuth with a custom scheme (which keeps browsers from showing their dialog) still accepts "Basic".
-        self._schemes = [*(["basic"] if isinstance(auth, HTTPBasicAuth) else []), auth.scheme.lower()]
-
-    @property
-    def selector(self) -> str:
-        return self._header or str(self._schemes[0])
-
-    @property
-    def scheme(self) -> str:
-        return str(self.auth.scheme)
-
-    @property
-    def header(self) -> str:
-        return self._header or "Authorization"
-
-    def challenge(self) -> str:
-        return str(self.auth.authenticate_header())
-
-    def has_credentials(self, request: Request) -> bool:
-        if self._header is not None:
-            return bool(request.headers.get(self._header))
-        return request.headers.get("Authorization", "").strip().partition(" ")[0].lower() in self._schemes
-
-    def authenticate(self, request: Request) -> tuple[Any, Authorization]:
-        credentials = self.auth.get_auth()
-        if credentials is None or not _is_well_formed(self.auth, credentials, request):
-            raise Unauthorized()
-        user = self.auth.authenticate(credentials, self.auth.get_auth_password(credentials))
-        if is_refused(user):
-            raise Unauthorized()
-        return user, credentials
-
-    @property
-    def knows_permissions(self) -> bool:
-        return self.auth.get_user_roles_callback is not None
-
-    def permissions_of(self, user: Any) -> Iterable[str] | None:
-        get_user_roles = self.auth.get_user_roles_callback
-        return None if get_user_roles is None else self.auth.ensure_sync(get_user_roles)(user) or ()
 
 
 class Authenticator:
@@ -186,10 +131,6 @@ class Authenticator:
     def grants_permissions(self) -> bool:
         """Whether any caller can have permissions."""
         return self.permissions_loader is not None or any(each.knows_permissions for each in self.sign_ins)
-
-    def is_shareable(self, caller: Caller) -> bool:
-        """Whether shared caches may store what this caller sees."""
-        return caller.anonymous and self.permissions_loader is None
 
     def challenges(self, error: RpcError) -> list[str]:
         """The ``WWW-Authenticate`` headers of the response to an error that is a 401 or about scopes."""
@@ -291,28 +232,30 @@ class Authenticator:
             sign_in.set_user(user)
 
     def _signed_in(
-        self, user: Any, credentials: Authorization, sign_in: SignIn | None, scheme: str, address: str = ""
+        self, returned: Any, credentials: Authorization, sign_in: SignIn | None, scheme: str, address: str = ""
     ) -> Caller:
-        username, known = credentials.get("username"), None if user is True else user
-        # Like Flask-HTTPAuth: get_user_roles is called with the credentials if the callback returned True.
-        role_holder, user = (credentials, username) if user is True else (user, user)
+        """Build a `Caller` who has signed in.
+
+        :param returned: The user, or ``True`` from a callback that only checks the credentials. Then the user is the
+            user name, and roles are looked up by the credentials, as in Flask-HTTPAuth.
+        :param sign_in: What checked the credentials; ``None`` on the command line.
+        """
+        known = None if returned is True else returned
+        user = credentials.get("username") if returned is True else returned
         self.set_user(user)
-        sources = self.sign_ins if sign_in is None else [sign_in, *self._extensions]
-        permissions = self._permissions(sources, role_holder if user is None else user, role_holder) | {SIGNED_IN}
-        # A user name of Basic may be an API key. A digest proves a password, and the command line knows no secrets.
-        is_digest = isinstance(sign_in, HTTPAuthSignIn) and isinstance(sign_in.auth, HTTPDigestAuth)
-        kind = "token" if username is None else username if is_digest or scheme == LOCAL else "password"
-        secret = _secret_in(credentials)
-        name = next((text for _, text in _attributes_of(known, NAMED_BY) if text != secret), kind)
-        identity = identity_of(known)
-        if identity is None and sign_in in self._extensions:
-            missing = f"{', '.join(IDENTIFIED_BY)} or get_id()"
-            raise TypeError(f"{sign_in} returned a {type(user).__name__} without {missing}")
-        facts: tuple[Any, ...] = identity or ("credentials", username or credentials.token)
-        # With the selector, because two sign-ins may have the same scheme. As a digest, because it may be a token.
-        content = repr((sign_in and sign_in.selector, scheme, *facts))
-        principal = hashlib.sha256(content.encode()).hexdigest()
-        return Caller(user, name, scheme, permissions, principal=principal, address=address)
+        permissions = self._permissions(
+            self.sign_ins if sign_in is None else [sign_in, *self._extensions],
+            user=credentials if user is None else user,
+            role_holder=credentials if returned is True else user,
+        )
+        return Caller(
+            user,
+            _name_to_log(known, credentials, sign_in),
+            scheme,
+            permissions | {SIGNED_IN},
+            principal=_principal(known, credentials, sign_in, scheme),
+            address=address,
+        )
 
     def _permissions(self, sources: Iterable[SignIn], user: Any, role_holder: Any) -> frozenset[str]:
         granted: Iterable[str] | None = None
@@ -349,41 +292,33 @@ def _make_sign_ins(auth: Any) -> Iterator[SignIn]:
         raise TypeError(f"auth must be a Flask-HTTPAuth object, a function, or a list of these, not {kind}")
 
 
-def _is_well_formed(auth: HTTPAuth, credentials: Authorization, request: Request) -> bool:
-    """Whether the credentials are complete. Flask-HTTPAuth would pass others to the callbacks, or raise."""
-    if isinstance(auth, HTTPBasicAuth):
-        # Flask-HTTPAuth ignores characters that are not base64, and so the second of two headers joined by the server.
-        if _BASIC.fullmatch(request.headers["Authorization"].strip()) is None:
-            return False
-        username, password = credentials.get("username"), credentials.get("password")
-        # Without these callbacks hmac.compare_digest compares the password, which must be ASCII then.
-        any_text = auth.verify_password_callback or auth.hash_password_callback
-        return bool(username) and _is_text(username) and _is_text(password, ascii_only=not any_text)
-    if isinstance(auth, HTTPDigestAuth):
-        more = ["nc", "cnonce"] if auth.qop or auth.algorithm == "MD5-Sess" else []
-        needed = ["username", "realm", "nonce", "uri", "response", "opaque", *more]
-        is_complete = all(_is_text(credentials.get(name), ascii_only=True) for name in needed)
-        return is_complete and bool(auth.qop or not credentials.get("qop"))
-    return bool(credentials.token) and _is_text(credentials.token)
+def _name_to_log(user: Any, credentials: Authorization, sign_in: SignIn | None) -> str:
+    """Return a name for the log, from the user if there is one; never a token, a password or an API key."""
+    username, secret = credentials.get("username"), _secret_in(credentials)
+    for _, text in _attributes_of(user, NAMED_BY):
+        if text != secret:
+            return text
+    if username is None:
+        return "token"
+    # A user name of Basic may be an API key. A digest proves a password, and the command line knows no secrets.
+    is_digest = isinstance(sign_in, HTTPAuthSignIn) and isinstance(sign_in.auth, HTTPDigestAuth)
+    return str(username) if is_digest or sign_in is None else "password"
 
 
-def _is_text(value: str | None, *, ascii_only: bool = False) -> bool:
-    """Whether a value has no control characters, which RFC 7617 forbids and databases reject."""
-    if value is None or (ascii_only and not value.isascii()):
-        return False
-    return _CONTROL.search(value) is None
+def _principal(user: Any, credentials: Authorization, sign_in: SignIn | None, scheme: str) -> str:
+    """Return a digest that identifies the caller across requests: of the user, or else of the credentials.
 
-
-def is_refused(user: Any) -> bool:
-    """Whether a callback has refused the credentials by returning something falsy; ``login_required`` accepts 0 and "".
-
-    The user is not compared with anything, because its ``__eq__`` may raise.
-
-    :raises TypeError: for a coroutine, which is truthy before it has checked anything.
+    :raises TypeError: if the user of a function or an extension has no id.
     """
-    if inspect.isawaitable(user):
-        raise TypeError("the callback that checks credentials returned a coroutine; declare it with async def")
-    return not user
+    identity: tuple[Any, ...] | None = identity_of(user)
+    if identity is None:
+        if sign_in is not None and not isinstance(sign_in, HTTPAuthSignIn):
+            missing = f"{', '.join(IDENTIFIED_BY)} or get_id()"
+            raise TypeError(f"{sign_in} returned a {type(user).__name__} without {missing}")
+        identity = "credentials", credentials.get("username") or credentials.token
+    # With the selector, because two sign-ins may have the same scheme. As a digest, because it may be a token.
+    content = repr((sign_in and sign_in.selector, scheme, *identity))
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
 def _secret_in(credentials: Authorization) -> str | None:

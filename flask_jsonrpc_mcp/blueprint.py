@@ -7,7 +7,7 @@ and the routes are added; functions may still be registered later.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,17 +16,17 @@ from flask import Blueprint, current_app, has_app_context
 from flask.blueprints import BlueprintSetupState
 from flask.sansio.app import App
 
-from . import mailbox
+from . import logs, mailbox
 from .auth import Auth, Authenticator, PermissionsLoader, UserLoader
-from .checks import checked_permissions, name_of
+from .checks import check_options, checked_permissions, name_of
 from .config import NO_DOTS, PREFIX, set_defaults
 from .decorators import Declared, Decorators, ToolGroup
-from .http import jsonrpc, rest, routes
+from .http import health, jsonrpc, rest, routes
 from .http.explorer import ROUTES as EXPLORER_ROUTES
 from .http.routes import Route
 from .mcp import discovery
 from .mcp import http as mcp_http
-from .method import Method, make_method
+from .method import EndpointOptions, Method, ToolOptions, make_method
 from .prompts import Completer, Prompt, completer_name
 from .rate_limits import RateLimits
 from .registry import EXTENSION, Registry
@@ -34,12 +34,24 @@ from .resources import Resource
 
 if TYPE_CHECKING:
     from flask_limiter import Limiter
+    from typing_extensions import Unpack
 
+    from .openapi.operations import Include
+    from .openapi.tools import Document, Hints, Naming, OperationTool
     from .tasks import TaskEngine
+    from .telemetry.audit import Audit
+    from .telemetry.metrics import Prometheus
+    from .telemetry.tracing import OpenTelemetry
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-ROUTES: tuple[Route, ...] = (*mcp_http.ROUTES, *rest.ROUTES, *jsonrpc.ROUTES, *discovery.ROUTES)
+ROUTES: tuple[Route, ...] = (
+    *mcp_http.ROUTES,
+    *rest.ROUTES,
+    *jsonrpc.ROUTES,
+    *discovery.ROUTES,
+    *health.ROUTES,
+)
 
 
 class McpBlueprint(Decorators, Blueprint):
@@ -58,11 +70,15 @@ class McpBlueprint(Decorators, Blueprint):
     :param import_name: As for any blueprint; only needed for its own templates and static files.
     :param auth: A Flask-HTTPAuth object; a function that returns the user of the current request, or ``None``; an
         object of ``flask_jsonrpc_mcp.sign_in``; or a list of these. Without one every caller is anonymous.
-    :param require_auth: Reject anonymous callers, except under ``/.well-known/`` and for the explorer's page.
+    :param require_auth: Reject anonymous callers, except under ``/.well-known/``, for the explorer's page and for
+        ``/mcp/health``.
     :param discover_access: The permissions needed to list and describe tools.
     :param explorer: Serve a page to try the tools at ``/mcp/explorer``.
     :param limiter: The app's Flask-Limiter object, for rate limits.
     :param rate_limit: A limit for all calls of one caller, such as ``"100/minute"``; needs a limiter.
+    :param telemetry: What observes the blueprint: objects of :class:`.tracing.OpenTelemetry` and
+        :class:`.metrics.Prometheus`.
+    :param audit: Where to write an audit trail: an :class:`.audit.AuditLog` or :class:`.audit_table.AuditTable`.
     :param csrf_exempt: Exempt the routes of this package from Flask-WTF's ``CSRFProtect``: they accept only JSON
         bodies, and reject the pages of other sites by their ``Origin``. Routes that you add stay protected.
     :param tasks: Brings the tasks of this blueprint to workers, instead of ``JSONRPC_MCP_TASKS``.
@@ -80,6 +96,8 @@ class McpBlueprint(Decorators, Blueprint):
         explorer: bool = True,
         limiter: Limiter | None = None,
         rate_limit: str | None = None,
+        telemetry: Sequence[OpenTelemetry | Prometheus] = (),
+        audit: Audit | None = None,
         csrf_exempt: bool = True,
         tasks: TaskEngine | None = None,
         **options: Any,
@@ -97,21 +115,35 @@ class McpBlueprint(Decorators, Blueprint):
             RateLimits(name, limiter, rate_limit),
         )
         self._registry.task_engine = tasks
-        self._routes = (*ROUTES, *EXPLORER_ROUTES) if explorer else ROUTES
+        self._observe(telemetry, audit)
+        more_routes = (*(EXPLORER_ROUTES if explorer else ()), *(route for each in telemetry for route in each.routes))
+        self._routes = (*ROUTES, *more_routes)
         by_path = {route.path: route for route in self._routes}
         for route in self._routes:
-            self.add_url_rule(
-                route.path,
-                route.endpoint,
-                route.view_for(self._registry, by_path),
-                methods=route.methods,
-                strict_slashes=False,
-                merge_slashes=False,
-                provide_automatic_options=False,
-            )
+            route.add_to(self, self._registry, by_path, merge_slashes=False)
         routes.answer_rejected_requests(self, {route.endpoint: route for route in self._routes})
         self._csrf_exempt = csrf_exempt
         self.record(self._mount)
+
+    def _observe(self, telemetry: Sequence[OpenTelemetry | Prometheus], audit: Audit | None) -> None:
+        """Let telemetry observe this blueprint, and say what ``/mcp/health?ready`` checks."""
+        if not isinstance(telemetry, Sequence):
+            raise TypeError(f"telemetry= takes a list; write telemetry=[{type(telemetry).__name__}(...)]")
+        observers = [("telemetry", each) for each in telemetry] + ([] if audit is None else [("audit", audit)])
+        for option, observer in observers:
+            if not hasattr(observer, "observe"):
+                raise TypeError(
+                    f"{option}= takes objects of flask_jsonrpc_mcp.telemetry, such as"
+                    f" {'AuditLog(logger)' if option == 'audit' else '[OpenTelemetry()]'}, not {observer!r}"
+                )
+            observer.observe(self._registry)
+        readiness, registry = self._registry.readiness, self._registry
+        readiness["mailbox"] = lambda: mailbox.current_mailbox().check_ready()
+        if registry.rate_limits.is_used:
+            readiness["rate_limits"] = registry.rate_limits.check_ready
+        for sign_in in registry.auth.sign_ins:
+            if sign_in.grants_scopes:
+                readiness["authorization_server"] = sign_in.check_ready
 
     def add_group(self, group: ToolGroup, *, access: Iterable[str] = ()) -> None:
         """Register everything that a :class:`ToolGroup` declares, under its name.
@@ -119,6 +151,89 @@ class McpBlueprint(Decorators, Blueprint):
         :param access: Permissions that all of it needs, besides its own.
         """
         group.register_on(self, access)
+
+    def add_openapi(
+        self,
+        spec: Document,
+        *,
+        include: Include,
+        name: Naming = None,
+        annotations: Hints = None,
+        **options: Unpack[EndpointOptions],
+    ) -> None:
+        """Make tools of operations of an API that the app already has.
+
+        ::
+
+            rpc.add_openapi(lambda: api.spec.to_dict(), include=["tag:books", "GET /shelves/*"])
+
+        A call is a request to the app's own endpoint, in this process, with the headers of the caller. So the
+        endpoint's sign-in, validation and errors work as they do for any other request.
+
+        :param spec: The OpenAPI 3 or Swagger 2 document: a dict, or a function that returns it, which is called
+            before the first request to this blueprint, when the app has all its routes.
+        :param include: The operations to make tools of: patterns of operation ids, of tags (``"tag:books"``) and of
+            methods with paths (``"GET /books/*"``), or a function that gets an :class:`.Operation` and returns a bool.
+        :param name: Put before the operation ids, with a dot; or a function that returns the name of an operation.
+        :param annotations: Hints for all operations, or a function that returns those of one. By default GET is
+            read-only, PUT and DELETE are destructive and idempotent.
+        :param options: ``access``, ``scopes``, ``timeout``, ``rate_limit`` and ``max_age`` of :meth:`tool`.
+        :raises TypeError, ValueError: naming the operation and the fix; with a function, before the first request.
+        """
+        from .openapi.tools import tools_from_document
+
+        check_options("tool from OpenAPI", options, EndpointOptions)
+        if not callable(spec):
+            self._add_tools(tools_from_document(spec, include, name, annotations), options)
+            return
+        read = spec
+        self._registry.pending.append(
+            lambda: self._add_tools(tools_from_document(read(), include, name, annotations), options)
+        )
+
+    def add_view(
+        self,
+        name: str,
+        endpoint: str,
+        *,
+        method: str | None = None,
+        **options: Unpack[ToolOptions],
+    ) -> None:
+        """Make a tool of one endpoint of the app, without a document.
+
+        ::
+
+            rpc.add_view("books.get", "api.get_book")
+
+        :param endpoint: The endpoint, as for ``url_for``. It is looked up before the first request to this blueprint.
+        :param method: The HTTP method, if the endpoint has several.
+        :param options: The options of :meth:`tool`. Here ``params`` is the schema of the query string, or of the JSON
+            body of POST, PUT and PATCH. The variables of the path are described by the hints of the view, or by their
+            converters.
+        :raises LookupError, TypeError, ValueError: before the first request, naming the endpoint and the fix.
+        """
+        from .openapi.tools import tool_from_view
+
+        check_options("tool", options, ToolOptions)
+
+        def load() -> None:
+            app = current_app._get_current_object()  # type: ignore[attr-defined]
+            made = tool_from_view(app, name, endpoint, method=method, params=options.get("params"))
+            self._add_tools([made], {key: value for key, value in options.items() if key != "params"})
+
+        self._registry.pending.append(load)
+
+    def _add_tools(self, tools: Iterable[OperationTool], options: Mapping[str, Any]) -> None:
+        """Register tools, all of them or none."""
+        added = []
+        try:
+            for tool in tools:
+                self.add_tool(tool.func, tool.name, **{**tool.options, **options})
+                added.append(tool.name)
+        except BaseException:
+            for each in added:
+                self._registry.methods.remove(each)
+            raise
 
     def remove_method(self, name: str) -> None:
         """Remove a method or tool.
@@ -168,8 +283,11 @@ class McpBlueprint(Decorators, Blueprint):
         if not any(method.tool is not None and method.tool.task is not None for method in methods):
             return False
         from .mcp.tasks_extension import TASKS  # SQLAlchemy is an extra
+        from .tasks import tasks_of
 
         self._registry.extensions[TASKS.id] = TASKS
+        self._registry.queue_depths["tasks"] = lambda: tasks_of(current_app).count_queued()
+        self._registry.readiness["tasks"] = lambda: tasks_of(current_app).check_ready()
         return True
 
     def _make_completer(self, declared: Declared) -> Completer:
@@ -195,6 +313,10 @@ class McpBlueprint(Decorators, Blueprint):
                 f"{name_of(method.func)}: scopes= needs access tokens; add an OAuthResource of flask_jsonrpc_mcp.oauth"
                 " to auth= of the blueprint"
             )
+        known = self._registry.auth.sign_ins[-1].known_scopes if method.scopes else None
+        if known is not None and not method.scopes <= known:
+            unknown = ", ".join(sorted(method.scopes - known))
+            raise ValueError(f"{name_of(method.func)}: no token can have {unknown}; add it to OAuthServer(scopes=...)")
 
     def notify_changed(self, what: str) -> None:
         """Notify the listening clients of all workers of a change.
@@ -207,7 +329,8 @@ class McpBlueprint(Decorators, Blueprint):
         mailbox.announce(self._registry.name, what)
 
     def _announce(self, what: str) -> None:
-        if has_app_context() and mailbox.EXTENSION in current_app.extensions:
+        # Tools that are loaded before the first request are new to no client.
+        if not self._registry.is_loading and has_app_context() and mailbox.EXTENSION in current_app.extensions:
             self.notify_changed(what)
 
     def errorhandler(self, code_or_exception: type[Exception] | int) -> Callable[[F], F]:
@@ -270,6 +393,7 @@ class McpBlueprint(Decorators, Blueprint):
         """On registration: set config defaults, add the well-known route, record this blueprint on the app."""
         app, name = state.app, f"{state.name_prefix}.{state.name}".lstrip(".")
         set_defaults(app)
+        logs.show_calls(app)
         mailbox.init_app(app)
         if app.config[PREFIX + "TOOL_NAME_STYLE"] == NO_DOTS:
             self._registry.methods.has_aliases = True
@@ -284,21 +408,11 @@ class McpBlueprint(Decorators, Blueprint):
         for sign_in in self._registry.auth.sign_ins:
             sign_in.mount(app)
         endpoints = {f"{name}.{route.endpoint}" for route in self._routes}
-        well_known = discovery.WELL_KNOWN
-        if well_known.endpoint not in app.view_functions:
-            app.add_url_rule(
-                well_known.path,
-                well_known.endpoint,
-                well_known.view_for(self._registry, {}),
-                methods=well_known.methods,
-                strict_slashes=False,
-                provide_automatic_options=False,
-            )
-            endpoints.add(well_known.endpoint)
+        if discovery.WELL_KNOWN.endpoint not in app.view_functions:
+            discovery.WELL_KNOWN.add_to(app, self._registry, {})
+            endpoints.add(discovery.WELL_KNOWN.endpoint)
         _check_rules(app, endpoints)
-        if routes.EXTENSION not in app.extensions:
-            app.extensions[routes.EXTENSION] = routes.HostApp(app)
-        app.extensions[routes.EXTENSION].add(endpoints, csrf_exempt=self._csrf_exempt)
+        routes.add_to_host(app, endpoints, csrf_exempt=self._csrf_exempt)
 
 
 def _check_rules(app: App, endpoints: set[str]) -> None:

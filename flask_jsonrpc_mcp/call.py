@@ -318,4 +318,6 @@ def new_id() -> str:
 
 def log_unexpected(error: BaseException, error_id: str) -> None:
     """Log an unexpected exception with its traceback under an id."""
-    current_app.logger.error("unexpected failure, id=%s", error_id, exc_info=error)
+    call = running_call.get(None)
+    facts = {**({} if call is None else call.log_facts()), "id": error_id}
+    current_app.logger.error("unexpected failure, id=%(id)s", facts, exc_info=error, extra=facts)

@@ -109,6 +109,6 @@ def set_defaults(app: App) -> None:
         app.config[PREFIX + "PUBLIC_URL"] = public.rstrip("/")
 
 
-def server_info(app: Flask) -> dict[str, str]:
-    """Return the name and version of this server, as MCP's ``serverInfo``."""
-    return {"name": app.config[PREFIX + "SERVER_NAME"] or app.name, "version": app.config[PREFIX + "SERVER_VERSION"]}
+def server_name(app: Flask) -> str:
+    """Return the name of this server."""
+    return app.config[PREFIX + "SERVER_NAME"] or app.name

@@ -119,10 +119,7 @@ class Decorators:
         :param title: A name for people to read.
         :param description: What it is for; by default the docstring.
         :param params: The schema of its arguments, as for :meth:`method`.
-        :param access: The permissions that a caller needs, all of them.
-        :param scopes: As for :meth:`method`.
-        :param timeout: As for :meth:`method`.
-        :param rate_limit: As for :meth:`method`.
+        :param options: ``access``, ``scopes``, ``timeout`` and ``rate_limit`` are those of :meth:`method`.
         :raises TypeError, ValueError: naming the function and the fix.
         """
         if callable(name):
@@ -148,11 +145,8 @@ class Decorators:
         :param description: What it is; by default the docstring.
         :param mime_type: The MIME type of its contents; by default plain text, octet-stream or JSON.
         :param annotations: MCP's ``audience``, ``priority`` and ``lastModified``.
-        :param access: The permissions that a caller needs, all of them.
-        :param scopes: As for :meth:`method`.
         :param max_age: For how many seconds clients may cache its contents.
-        :param timeout: As for :meth:`method`.
-        :param rate_limit: As for :meth:`method`.
+        :param options: ``access``, ``scopes``, ``timeout`` and ``rate_limit`` are those of :meth:`method`.
         :raises TypeError, ValueError: naming the function and the fix.
         """
         if not isinstance(uri, str):

@@ -24,6 +24,7 @@ from .lookup import registries_of
 from .mcp.protocol import MODERN
 from .mcp.versions import describe_tool
 from .method import Method, marks
+from .openapi.findings import missing_endpoint, size_of_tools
 from .origins import host_name, is_loopback, read_origin
 from .registry import Registry
 from .schema.walk import walk
@@ -61,6 +62,8 @@ CHECKS = {
     "cached-by-path": (ERROR, "use @cache.memoize(), which caches by function and arguments"),
     "unregistered-tool": (ERROR, "register it with @rpc.method, or write @rpc.tool in place of @mcp_tool"),
     "many-tools": (WARNING, f"raise {PREFIX}PAGE_SIZE, or register fewer tools"),
+    "tools-huge": (WARNING, "register fewer tools, shorten their texts, or choose less in add_openapi(include=...)"),
+    "no-endpoint": (ERROR, "correct the path in the OpenAPI document, or register the API on this app"),
     "get-writes": (ERROR, f"set {PREFIX}GET_METHODS = 'read-only'"),
     "granian-streams": (INFO, "use another WSGI server if clients need the events at once"),
     "csrf": (ERROR, "remove csrf_exempt=False, or call csrf.exempt(rpc)"),
@@ -86,6 +89,9 @@ CHECKS = {
         WARNING,
         f"check {PREFIX}PUBLIC_URL; if the app is mounted below a path, pass this URL on to the app in the proxy",
     ),
+    "oauth-server": (ERROR, "register it: app.register_blueprint(oauth)"),
+    "oauth-login": (ERROR, "name the login page, and who is signed in; see docs/oauth-server.md"),
+    "oauth-grants": (ERROR, "let the app write there, or pass OAuthServer(grants=...)"),
     "no-secret-key": (WARNING, "set SECRET_KEY, the same in every process"),
     "no-proxy-fix": (WARNING, "wrap the app: app.wsgi_app = ProxyFix(app.wsgi_app, ...)"),
     "no-host-names": (INFO, f"set {PREFIX}ALLOWED_HOSTS, such as ['site.example']"),
@@ -204,6 +210,7 @@ def _check_tool(method: Method, registry: Registry, app: Flask) -> Iterator[Prob
         tokens = f"about {size // 4:,} tokens of every conversation that includes it"
         yield "schema-huge", f"its description and schemas take {size:,} bytes, {tokens}"
     yield from _check_schemas(described)
+    yield from missing_endpoint(method.func, app)
 
     destroys = described.get("annotations", {}).get("destructiveHint") is True
     words = [word for word in map(str.lower, _WORD.findall(method.name)) if WRITING_WORD.fullmatch(word)]
@@ -268,6 +275,7 @@ def _check_blueprint(registry: Registry, app: Flask) -> Iterator[Problem]:
     tools = sum(method.listed for method in methods)
     if tools > size:
         yield "many-tools", f"there are {tools} tools, {size} on a page, and many clients read only the first page"
+    yield from size_of_tools([method.descriptor for method in methods if method.listed])
     writing = [method.name for method in methods if not method.read_only]
     if app.config[PREFIX + "GET_METHODS"] == GET_ALL and writing:
         yield "get-writes", f"GET runs every method, so a link that is opened in a browser can run {_some(writing)}"

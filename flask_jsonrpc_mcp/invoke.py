@@ -21,6 +21,7 @@ from blinker import Namespace
 from flask import current_app
 from werkzeug.wrappers import Response
 
+from . import levels
 from .ask import InputNeeded
 from .call import CLI, Call, Detach, Result, log_unexpected, running_call
 from .errors import (
@@ -70,7 +71,7 @@ def invoke(call: Call, registry: Registry, built_in: Callable[[], Result] | None
     method: Method | None = None
     try:
         if registry.rate_limits.per_caller and not call.in_task:
-            registry.rate_limits.count(call.caller)
+            registry.rate_limits.count(registry.rate_limits.per_caller, call.caller, "caller")
         if built_in is None:
             method = registry.finders[call.kind].find(call.name, call.caller, listed_only=call.listed_only)
             if method.scopes:
@@ -79,17 +80,17 @@ def invoke(call: Call, registry: Registry, built_in: Callable[[], Result] | None
         else:
             result = built_in()
     except InputNeeded:
-        _report(call, method, INPUT_REQUIRED, None, time.perf_counter() - started)
+        _report(call, method, registry, INPUT_REQUIRED, None, time.perf_counter() - started)
         raise
     except Detach:
-        _report(call, method, TASK, None, time.perf_counter() - started)
+        _report(call, method, registry, TASK, None, time.perf_counter() - started)
         raise
     # BaseException, because sys.exit() in a method must not end the worker.
     except BaseException as error:
         failure = as_rpc_error(error, call, method, registry.error_handlers)
-        _report(call, method, failure.slug, failure, time.perf_counter() - started)
+        _report(call, method, registry, failure.slug, failure, time.perf_counter() - started)
         raise failure from error.__cause__
-    _report(call, method, "ok", None, time.perf_counter() - started)
+    _report(call, method, registry, "ok", None, time.perf_counter() - started)
     return result
 
 
@@ -108,7 +109,8 @@ def _run_method(call: Call, method: Method, registry: Registry) -> Result:
     # A retry with answers is the same call. If it counted again, a method with a limit of one call could ask, but
     # never finish.
     if method.rate_limit and not call.answers.has_run and not call.in_task:
-        registry.rate_limits.count_method(call.caller, call.kind, method.name, method.rate_limit)
+        # With the kind, because a prompt may have the name of a tool.
+        registry.rate_limits.count(method.rate_limit, call.caller, f"{call.kind}:{method.name}")
     if task is not None and call.detachable and not task.late:
         raise Detach(call)
     token = running_call.set(call)
@@ -179,21 +181,6 @@ def _report_item(call: Call, number: int, item: Any) -> Any:
     return item
 
 
-class _Overdue:
-    """Counts the methods of this process that still run after their timeout."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self.count = 0
-
-    def add(self, number: int) -> None:
-        with self._lock:
-            self.count += number
-
-
-_overdue = _Overdue()
-
-
 def _run_within(seconds: float, call: Call, run: Callable[[], Result]) -> Result:
     """Run a method in a second thread, because a thread cannot be interrupted.
 
@@ -202,7 +189,7 @@ def _run_within(seconds: float, call: Call, run: Callable[[], Result]) -> Result
     :raises TimedOut: if it has not returned in time. It goes on, with ``current_call.cancelled`` set.
     :raises Overloaded: if too many methods still run after their timeout.
     """
-    if _overdue.count >= current_app.config["JSONRPC_MCP_MAX_OVERDUE"]:
+    if levels.overdue.count >= current_app.config["JSONRPC_MCP_MAX_OVERDUE"]:
         raise Overloaded()
     future: Future[Result] = Future()
 
@@ -220,15 +207,15 @@ def _run_within(seconds: float, call: Call, run: Callable[[], Result]) -> Result
         if future.done():  # the method itself raised a TimeoutError, or it has returned just now
             return future.result()
     call.cancellation.request()
-    _overdue.add(1)
-    app, call_id = current_app._get_current_object(), call.id  # type: ignore[attr-defined]
+    levels.overdue.add(1)
+    app, facts = current_app._get_current_object(), call.log_facts()  # type: ignore[attr-defined]
 
     def end(ended: Future[Result]) -> None:
         """Runs in the thread of the method."""
-        _overdue.add(-1)
+        levels.overdue.add(-1)
         error = ended.exception()
         if error is not None and not isinstance(error, (RpcError, InputNeeded, Detach)):
-            app.logger.error("unexpected failure, id=%s", call_id, exc_info=error)
+            app.logger.error("unexpected failure, id=%(id)s", facts, exc_info=error, extra=facts)
         # The teardown functions of the request have run. What the method has opened since, such as a database
         # session, would stay open.
         for func in reversed(app.teardown_appcontext_funcs):
@@ -258,13 +245,20 @@ def _quoted(value: Any) -> str:
     return "".join(escaped) + ("" if cut == text else "…")
 
 
-def _report(call: Call, method: Method | None, outcome: str, error: RpcError | None, duration: float) -> None:
-    """Log the call and send `method_called`."""
+def _report(
+    call: Call, method: Method | None, registry: Registry, outcome: str, error: RpcError | None, duration: float
+) -> None:
+    """Log the call, pass it to the observers of the blueprint, and send `method_called`."""
     logger = current_app.logger
     if logger.isEnabledFor(logging.INFO):
         facts = {**call.log_facts(), "outcome": outcome, "ms": round(duration * 1000, 1)}
         text = "call face=%(face)s name=%(tool)r caller=%(caller)r outcome=%(outcome)s ms=%(ms).1f id=%(id)s"
         logger.info(text, facts, extra=facts)
+    for observe in registry.call_observers:
+        try:
+            observe(call, method, outcome, duration, error)
+        except Exception as failed:
+            log_unexpected(failed, call.id)
     if method_called.receivers:
         app = current_app._get_current_object()  # type: ignore[attr-defined]
         try:

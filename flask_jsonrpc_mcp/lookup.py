@@ -12,6 +12,7 @@ from flask import Flask
 
 from .auth import Caller
 from .call import METHOD
+from .local_request import local_request_context
 from .registry import EXTENSION, Registry
 
 
@@ -23,6 +24,10 @@ def registries_of(app: Flask) -> dict[str, Registry]:
     registries: dict[str, Registry] = app.extensions.get(EXTENSION, {})
     if not registries:
         raise LookupError("This app has no McpBlueprint; register one with app.register_blueprint(rpc)")
+    for registry in registries.values():
+        if registry.pending:
+            with local_request_context(app, "/"):
+                registry.load()
     return registries
 
 

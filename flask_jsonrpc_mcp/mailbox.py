@@ -69,12 +69,16 @@ class Mailbox:
         self._app = app
         self._backend = _make_backend(app)
         self._lock = threading.Lock()
-        self._retry_at = 0.0  # zero unless the last operation failed
+        self._paused_until = 0.0  # zero if the last operation succeeded
 
     @property
     def has_backend(self) -> bool:
         """False if the setting is a Redis URL and the package redis is not installed."""
         return self._backend is not None
+
+    def check_ready(self) -> None:
+        """Check that the backend can be reached."""
+        self.get_all(["change check_ready"])
 
     def put(self, key: str, value: Any, seconds: int) -> None:
         """Store a value for some seconds, and replace an earlier value of the key."""
@@ -122,23 +126,29 @@ class Mailbox:
 
     @contextmanager
     def _use_backend(self) -> Iterator[_SqliteFile | _Redis]:
+        """Use the backend for one operation, unless it is paused because an earlier one failed (a circuit breaker).
+
+        :raises NoMailbox: if it is paused, or the operation fails.
+        """
         began = time.monotonic()
         with self._lock:
-            if self._backend is None or began < self._retry_at:
+            if self._backend is None or began < self._paused_until:
                 raise NoMailbox()
-            # After a failure one thread retries; until it is done, the others raise NoMailbox at once.
-            expected = self._retry_at = began + TIMEOUT if self._retry_at else 0.0
+            if self._paused_until:  # the pause is over: this thread retries, and it lasts for the others meanwhile
+                self._paused_until = began + TIMEOUT
+            paused_until = self._paused_until
         try:
             yield self._backend
         except self._backend.failures as error:
-            if self._retry_at == expected:  # else another thread has logged the failure
+            if self._paused_until == paused_until:  # else another thread failed, and has paused and logged it
                 now = time.monotonic()
                 pause = RETRY_AFTER * max(now - began, 0.1)
-                self._retry_at = now + pause
-                message = "the mailbox cannot be reached: %s; retrying in %.1f seconds"
-                self._app.logger.error(message, error, pause)
+                self._paused_until = now + pause
+                facts = {"reason": str(error), "retry_after": round(pause, 1)}
+                message = "the mailbox cannot be reached: %(reason)s; retrying in %(retry_after).1f seconds"
+                self._app.logger.error(message, facts, extra=facts)
             raise NoMailbox() from error
-        self._retry_at = 0.0
+        self._paused_until = 0.0
 
 
 def init_app(app: App) -> None:
@@ -339,6 +349,7 @@ def _make_backend(app: App) -> _SqliteFile | _Redis | None:
                 "%sMAILBOX is a Redis URL, but the package redis is not installed, so methods cannot ask MCP clients"
                 " anything, and changes are not announced; install flask-jsonrpc-mcp[redis]",
                 PREFIX,
+                extra={"setting": f"{PREFIX}MAILBOX"},
             )
             return None
     if setting is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, TypeVar, overload
 from weakref import WeakSet
@@ -27,7 +27,16 @@ from .checks import (
     naming,
 )
 from .content import ContentBlock, ToolResult, as_tool_result, blocks_of, meta_of
-from .schema import MIRROR_KEYWORD, Function, Params, SchemaSpec, Shape, compile_output, compile_params
+from .schema import (
+    MIRROR_KEYWORD,
+    Function,
+    Params,
+    SchemaSpec,
+    Shape,
+    compile_output,
+    compile_params,
+    mirrored_arguments,
+)
 from .strict_json import to_plain, write
 from .task_options import TaskOption, TaskOptions, checked_task
 
@@ -226,6 +235,16 @@ class MethodOptions(CommonOptions, total=False):
     streams: bool
 
 
+class EndpointOptions(TypedDict, total=False):
+    """The options of `McpBlueprint.add_openapi` for each tool."""
+
+    access: Iterable[str]
+    scopes: Iterable[str]
+    timeout: float | None
+    rate_limit: str | None
+    max_age: int | None
+
+
 class ToolOptions(MethodOptions, MarkOptions, total=False):
     """The options of `McpBlueprint.tool`."""
 
@@ -379,7 +398,8 @@ def make_method(
         method.check()
         # A value that cannot be serialised, or a wrong x-mcp-header, must fail now and not when tools are listed.
         if MIRROR_KEYWORD.encode() in write(method.descriptor):
-            _ = method.params.mirrored
+            mirrored = mirrored_arguments(method.params.schema)
+            method = replace(method, params=replace(method.params, mirrored=mirrored))
     if inspect.isfunction(func):
         marks.unregistered.discard(func)
     return method

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from flask import current_app
 
 from .auth import Caller
-from .errors import RateLimited
+from .errors import MAX_QUOTED, RateLimited, one_line
 
 if TYPE_CHECKING:
     from flask_limiter import Limiter
@@ -45,6 +45,11 @@ class RateLimits:
         self._paused_until = 0.0
         self.per_caller = self.parse(per_caller)
 
+    @property
+    def is_used(self) -> bool:
+        """Whether there is a limiter."""
+        return self._limiter is not None
+
     def parse(self, limits: str | None) -> tuple[RateLimitItem, ...]:
         """Parse limits such as ``"10/minute; 100/hour"``.
 
@@ -58,22 +63,20 @@ class RateLimits:
 
         return tuple(parse_many(limits))
 
-    def count(self, caller: Caller) -> None:
+    def check_ready(self) -> None:
+        """Check that the storage of the counters can be reached."""
+        if self._limiter is None or not self._limiter.enabled:
+            return
+        storage = self._limiter.limiter.storage
+        if not self._count_with_timeout(lambda: float(storage.check())):
+            raise RuntimeError("the storage of the rate limits cannot be reached")
+
+    def count(self, limits: tuple[RateLimitItem, ...], caller: Caller, scope: str) -> None:
         """Count a call.
 
-        :raises RateLimited: if it exceeds the limit of the caller.
+        :param scope: What is counted: all calls of the caller, or those of one method.
+        :raises RateLimited: if it exceeds one of the limits.
         """
-        self._hit(self.per_caller, caller, "caller")
-
-    def count_method(self, caller: Caller, kind: str, name: str, limits: tuple[RateLimitItem, ...]) -> None:
-        """Count a run of one method.
-
-        :raises RateLimited: if it exceeds the limit of the method.
-        """
-        # With the kind, because a prompt may have the name of a tool.
-        self._hit(limits, caller, f"{kind}:{name}")
-
-    def _hit(self, limits: tuple[RateLimitItem, ...], caller: Caller, scope: str) -> None:
         if self._limiter is None or not self._limiter.enabled:
             return
         key = ("flask-jsonrpc-mcp", self._blueprint, scope, caller.principal or f"address:{caller.address}")
@@ -83,7 +86,8 @@ class RateLimits:
         except Exception:
             if not current_app.config.get("RATELIMIT_SWALLOW_ERRORS"):
                 raise
-            current_app.logger.exception("the storage of the rate limits cannot be reached")
+            facts = {"caller": one_line(caller.name, MAX_QUOTED)}
+            current_app.logger.exception("the storage of the rate limits cannot be reached", extra=facts)
             return
         if reset is not None:
             raise RateLimited(max(1, math.ceil(reset - time.time())))

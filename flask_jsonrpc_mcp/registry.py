@@ -11,15 +11,16 @@ import binascii
 import itertools
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Any, Generic, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Generic
 
+from .ask import Question
 from .auth import Authenticator, Caller
 from .call import COMPLETION, METHOD, PROMPT, RESOURCE, Call
 from .checks import check_placeholders, name_of, naming
-from .errors import InvalidCursor, MethodNotFound, SignInRequired
+from .errors import InvalidCursor, MethodNotFound, RpcError, SignInRequired
 from .failures import ErrorHandlers
 from .method import M, Method, marks
 from .prompts import Completer, Prompt, completer_name
@@ -32,6 +33,15 @@ EXTENSION = "jsonrpc_mcp"
 
 Hook = Callable[[Call], AbstractContextManager[Any]]
 """A function of ``@rpc.around``, which makes a context manager around one run of a method."""
+
+CallObserver = Callable[[Call, Method | None, str, float, RpcError | None], None]
+"""Called after each call with what `method_called` has: the call, the method, the outcome, the duration, the error."""
+
+RequestHook = Callable[..., Any]
+"""Runs an MCP request: called with its handler and with what that takes, the message and its context first."""
+
+QuestionHook = Callable[[Callable[[Mapping[str, Question]], Mapping[str, Any]], Mapping[str, Question]], Any]
+"""Asks a client from before 2026-07-28: called with the function that does so, and the questions."""
 
 MAX_LISTINGS = 256
 """Maximum sets of permissions for which the visible methods are cached."""
@@ -86,23 +96,13 @@ class Listing(Generic[M]):
         return page
 
 
+@dataclass
 class _Snapshot(Generic[M]):
     """The listings of one version of a collection, by permissions."""
 
-    def __init__(self, version: tuple[int, int], permissions: frozenset[str]) -> None:
-        self.version = version
-        self.permissions = permissions
-        self.listings: dict[frozenset[str], Listing[M]] = {}
-
-
-class Finder(Protocol):
-    """The methods of one kind."""
-
-    def __iter__(self) -> Iterator[Method]: ...
-
-    def candidates(self, name: str) -> tuple[Method, ...]: ...
-
-    def find(self, name: str, caller: Caller, *, listed_only: bool = True) -> Method: ...
+    version: tuple[int, int]
+    permissions: frozenset[str]
+    listings: dict[frozenset[str], Listing[M]] = field(default_factory=dict)
 
 
 class Collection(Generic[M]):
@@ -298,13 +298,26 @@ class Registry:
         self.completers: Collection[Completer] = Collection()
         self.error_handlers = ErrorHandlers()
         self.around: list[Hook] = []
+        self.around_requests: list[RequestHook] = []
+        self.around_questions: list[QuestionHook] = []
+        self.call_observers: list[CallObserver] = []
+        self.session_observers: list[Callable[[str, float], None]] = []
+        """Called with the protocol version and the seconds when a client on stdio from before 2026-07-28 is gone."""
+        self.queue_depths: dict[str, Callable[[], int]] = {}
+        """How many tasks wait in each queue, for the metrics."""
+        self.readiness: dict[str, Callable[[], float | None]] = {}
+        """What ``/mcp/health?ready`` checks. Each returns how many seconds ago it was reached, or raises."""
+        self.pending: list[Callable[[], None]] = []
+        """What registers tools when the app has all its routes: before the first request to this blueprint."""
+        self.is_loading = False
+        self._loading_lock = threading.RLock()
         self.extensions: dict[str, Any] = {}
         """The MCP extensions that this blueprint uses, by their ids; see `mcp.extensions`."""
         self.task_engine: Any = None
         """The engine of its tasks, if it is not that of ``JSONRPC_MCP_TASKS``."""
         self.warned: set[str] = set()
         """The tools that the log has suggested ``streams=True`` for."""
-        self.finders: dict[str, Finder] = {
+        self.finders: dict[str, Collection[Any] | Resources] = {
             METHOD: self.methods,
             PROMPT: self.prompts,
             RESOURCE: self.resources,
@@ -313,6 +326,19 @@ class Registry:
 
     def __iter__(self) -> Iterator[Method]:
         return itertools.chain(self.methods, self.prompts, self.resources, self.completers)
+
+    def load(self) -> None:
+        """Call what is pending, in the context of a request. What raises is called again by the next request."""
+        with self._loading_lock:
+            if self.is_loading:
+                return  # a function that returns an OpenAPI document makes a request to this app
+            self.is_loading = True
+            try:
+                while self.pending:
+                    self.pending[0]()
+                    del self.pending[0]
+            finally:
+                self.is_loading = False
 
     @property
     def permissions(self) -> frozenset[str]:

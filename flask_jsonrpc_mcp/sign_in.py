@@ -53,6 +53,9 @@ class SignIn:
     grants_scopes = False
     """Whether its callers have only the scopes of their access token."""
 
+    known_scopes: frozenset[str] | None = None
+    """The scopes that access tokens can have; ``None`` if only the authorization server knows."""
+
     @property
     def issuer(self) -> str:
         """Where users get an access token; empty without OAuth."""
@@ -64,6 +67,14 @@ class SignIn:
     def describe(self, blueprint: str) -> dict[str, Any]:
         """Return more members for the ``authentication`` of a blueprint in ``/.well-known/mcp.json``."""
         return {}
+
+    def check_ready(self) -> float | None:
+        """Check that what it needs can be reached, for ``/mcp/health?ready``.
+
+        :returns: How many seconds ago it was; ``None`` if it needs nothing.
+        :raises Exception: of any class, if not. The log has its text.
+        """
+        return None
 
     def problems(self, path: str | None) -> Iterable[tuple[str, str]]:
         """Find mistakes for ``flask mcp doctor``: the slug of each, and why it matters.

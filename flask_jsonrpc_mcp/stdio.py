@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from io import FileIO
 from queue import Empty, Queue, SimpleQueue
@@ -93,16 +93,18 @@ class Client:
         except (OSError, ValueError):  # broken, or closed at this end
             self._on_broken()
 
-    def ask(self, request: Mapping[str, Any], reply: Reply) -> str:
-        """Send a request, which only versions before 2026-07-28 allow, and return its id."""
+    def ask(self, request: Mapping[str, Any], reply: Reply, timeout: float | None) -> Mapping[str, Any] | None:
+        """Send a request, which only versions before 2026-07-28 allow, and wait for what comes into ``reply``."""
         question = f"server-{next(self._numbers)}"
         self._questions[question] = reply
         self.send({"jsonrpc": VERSION, "id": question, **request})
-        return question
-
-    def forget(self, question: str) -> None:
-        """Ignore the response to a request from now on."""
-        self._questions.pop(question, None)
+        try:
+            return reply.get(timeout=timeout)
+        except Empty:
+            self.send(notification(CANCELLED, {"requestId": question, "reason": "it took too long"}))
+            return None
+        finally:
+            self._questions.pop(question, None)
 
     def receive(self, response: Mapping[str, Any]) -> None:
         """Pass a response to the request that waits for it; any other is ignored."""
@@ -142,16 +144,8 @@ class Exchange:
         :raises RpcError: if the client responds with an error, or not at all: this request was cancelled, the client
             has disconnected, or ``timeout`` is over.
         """
-        self._reply = reply = Reply()  # a new one, because the last question may still be answered
-        response = None
-        if not self._ending.is_set():
-            question = self._client.ask(request, reply)
-            try:
-                response = reply.get(timeout=timeout)
-            except Empty:
-                self._client.send(notification(CANCELLED, {"requestId": question, "reason": "it took too long"}))
-            finally:
-                self._client.forget(question)
+        self._reply = Reply()  # a new one, because the last question may still be answered
+        response = None if self._ending.is_set() else self._client.ask(request, self._reply, timeout)
         if response is None:
             raise RpcError("The client did not answer")
         error = response.get("error")
@@ -214,10 +208,13 @@ class Loop:
         messages = message if is_batch else [message]
         accepted = [item for each in messages if (item := self._accept(each, is_batch)) is not None]
         respond = partial(self._respond, accepted, is_batch)
-        if any(isinstance(item, Exchange) for item in accepted):
-            self._run_in_thread(respond)
-        else:
+        if not any(isinstance(item, Exchange) for item in accepted):
             respond()
+            return
+        self._jobs.put(respond)
+        if self._threads < MAX_RUNNING:
+            self._threads += 1
+            threading.Thread(target=self._work, name="mcp-worker", daemon=True).start()
 
     def close(self) -> None:
         """Wake up the requests that wait for the client, which sends no more. They may still be answered."""
@@ -229,8 +226,7 @@ class Loop:
         self._jobs.join()
 
     def _check_batch(self, messages: list[Any]) -> None:
-        version = None if self._session is None else self._session.version
-        if version != WITH_BATCHES:
+        if self._session is None or self._session.version != WITH_BATCHES:
             raise InvalidRequest("This protocol version has no batches")
         if not messages:
             raise InvalidRequest("The batch is empty")
@@ -282,12 +278,6 @@ class Loop:
         exchange = self._exchanges[message.id] = Exchange(message, None if modern else self._session, self._client)
         return exchange
 
-    def _run_in_thread(self, job: Callable[[], None]) -> None:
-        self._jobs.put(job)
-        if self._threads < MAX_RUNNING:
-            self._threads += 1
-            threading.Thread(target=self._work, name="mcp-worker", daemon=True).start()
-
     def _work(self) -> None:
         while True:
             job = self._jobs.get()
@@ -295,7 +285,7 @@ class Loop:
                 job()
             # A request handles its own failures; a lost thread would be missing for all later ones.
             except BaseException:
-                logger.exception("unexpected failure")
+                logger.exception("unexpected failure", extra={"face": "mcp"})
             finally:
                 self._jobs.task_done()
 
@@ -323,7 +313,7 @@ def _make_response(id: Any, answer: Callable[[], Any]) -> bytes:
     # Callbacks of the app run here too, such as a before_request that calls sys.exit().
     except BaseException:
         error_id = new_id()
-        logger.exception("unexpected failure, id=%s", error_id)
+        logger.exception("unexpected failure, id=%s", error_id, extra={"face": "mcp", "id": error_id})
         return _serialise(RpcResponse(id, error=InternalError(error_id)))
 
 
@@ -356,10 +346,7 @@ def serve(server: Server, source: FileIO, target: FileIO, *, grace: float = GRAC
     """
     # A SimpleQueue is reentrant, so a signal handler may use it.
     ends: SimpleQueue[None] = SimpleQueue()
-
-    def end() -> None:
-        ends.put(None)
-
+    end = partial(ends.put, None)
     loop = Loop(server, Client(target, on_broken=end))
 
     def receive_all() -> None:
@@ -385,27 +372,20 @@ def serve(server: Server, source: FileIO, target: FileIO, *, grace: float = GRAC
 
 def read_lines(source: FileIO, limit: int = MAX_LINE) -> Iterator[bytes | None]:
     """Yield each line without its end, and ``None`` for a line longer than ``limit`` bytes."""
-    # Not readline(), which would buffer a line of any length.
     line, too_long = bytearray(), False
-    while chunk := _read_some(source):
-        for number, piece in enumerate(chunk.split(b"\n")):
-            if number > 0:
-                yield None if too_long else bytes(line)
-                line.clear()
-                too_long = False
-            line += piece
-            if len(line) > limit:
-                line.clear()
-                too_long = True
+    with suppress(OSError, ValueError):  # broken, or closed at this end
+        while chunk := source.read(_CHUNK):  # not readline(), which would buffer a line of any length
+            for number, piece in enumerate(chunk.split(b"\n")):
+                if number > 0:
+                    yield None if too_long else bytes(line)
+                    line.clear()
+                    too_long = False
+                line += piece
+                if len(line) > limit:
+                    line.clear()
+                    too_long = True
     if line or too_long:
         yield None if too_long else bytes(line)
-
-
-def _read_some(source: FileIO) -> bytes:
-    try:
-        return source.read(_CHUNK)
-    except (OSError, ValueError):  # broken, or closed at this end
-        return b""
 
 
 @contextmanager

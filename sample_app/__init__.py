@@ -20,6 +20,7 @@ from . import (
     reporting,
     search,
     start_page,
+    traces,
 )
 from .rpc import rpc
 
@@ -51,6 +52,7 @@ def create_app(settings: Mapping[str, Any] | None = None) -> Flask:
         from . import background  # Celery is an extra
 
         background.init_app(app)
+    traces.init_app(app)
     app.register_blueprint(rpc)
     start_page.init_app(app)
     return app

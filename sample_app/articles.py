@@ -204,7 +204,7 @@ def find_article(session: Session, id: int) -> Article:
     """
     article = session.get(Article, id)
     if article is None:
-        raise RpcError(f"Article {id} does not exist")
+        raise RpcError(f"Article {id} does not exist", status=404)
     return article
 
 

@@ -73,7 +73,7 @@ def create_content_type(name: str, label: str, description: str) -> ContentTypeI
             session.add(content_type)
     except IntegrityError as error:
         # Asking first whether the name is free would leave a moment in which another worker could take it.
-        raise RpcError(f"Content type '{name}' already exists") from error
+        raise RpcError(f"Content type '{name}' already exists", status=409) from error
     return _as_shown(content_type, articles=0)
 
 
@@ -84,7 +84,7 @@ def find_content_type(session: Session, name: str) -> ContentType:
     """
     content_type = session.scalar(select(ContentType).where(ContentType.name == name))
     if content_type is None:
-        raise RpcError(f"Content type '{name}' does not exist; content_types.list names those that do")
+        raise RpcError(f"Content type '{name}' does not exist; content_types.list names those that do", status=404)
     return content_type
 
 

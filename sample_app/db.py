@@ -67,7 +67,7 @@ def transaction() -> Iterator[Session]:
         session.commit()
     except StaleDataError as error:
         session.rollback()
-        raise RpcError("Someone else changed this at the same time; try again") from error
+        raise RpcError("Someone else changed this at the same time; try again", status=409) from error
     except BaseException:
         session.rollback()
         raise

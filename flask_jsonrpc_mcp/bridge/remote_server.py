@@ -110,7 +110,8 @@ class Bridge:
         except RpcError as error:
             return tool_failure(error)
         finally:
-            logger.info("%r %s, %d ms", name[:200], outcome, (time.monotonic() - start) * 1000)
+            facts = {"tool": name[:200], "outcome": outcome, "ms": round((time.monotonic() - start) * 1000)}
+            logger.info("%(tool)r %(outcome)s, %(ms)d ms", facts, extra=facts)
 
     def _listen(self, exchange: Exchange, params: Mapping[str, Any]) -> dict[str, Any]:
         wanted = params.get("notifications")
@@ -186,16 +187,16 @@ class CachedTools:
                 now = self._fetch(before)
             except SiteFailure as failure:
                 if failure.message != warned and not self._closed.is_set():  # a site that is down would fill the log
-                    logger.warning("cannot list the tools: %s", failure.message)
+                    logger.warning("cannot list the tools: %s", failure.message, extra={"reason": failure.message})
                 warned = failure.message
                 continue
             except Exception:  # nothing that a site sends may end this thread
-                logger.exception("unexpected failure while listing the tools")
+                logger.exception("unexpected failure while listing the tools", extra={"site": self._site.url})
                 continue
             warned = None
             # The order counts: clients show it.
             if before is not None and list(now.tools.items()) != list(before.tools.items()):
-                logger.info("the tools have changed")
+                logger.info("the tools have changed", extra={"site": self._site.url})
                 self._on_change()
 
     def _fetch(self, known: ToolList | None) -> ToolList:
@@ -210,7 +211,8 @@ class CachedTools:
             finally:
                 self._fresh_until = time.monotonic() + lifetime
             if known is None:
-                logger.info("%d tools of %s", len(fetched.tools), self._site.url)
+                facts = {"tools": len(fetched.tools), "site": self._site.url}
+                logger.info("%(tools)d tools of %(site)s", facts, extra=facts)
             self._list = fetched
             return fetched
 

@@ -103,9 +103,11 @@ class ToolList:
                 response = send(query)
                 if response.status not in (405, 414):
                     return _parse_rpc_response(response, CONSTANT_ID, tool)
-                logger.info("calling %r by POST, because the status of GET was %d", tool.name, response.status)
+                reason = f"the status of GET was {response.status}"
             else:
-                logger.info("calling %r by POST, because its URL would have %d characters", tool.name, len(query))
+                reason = f"its URL would have {len(query)} characters"
+            facts = {"tool": tool.name, "reason": reason}
+            logger.info("calling %(tool)r by POST, because %(reason)s", facts, extra=facts)
         unique_id = str(uuid.uuid4())
         return _parse_rpc_response(send(url, _rpc_request(tool, arguments, unique_id)), unique_id, tool)
 
@@ -129,7 +131,8 @@ def fetch_list(site: Site, cancelled: Cancelled) -> ToolList:
         if number >= MAX_TOOLS or total > MAX_RESPONSE:
             raise SiteFailure(f"The site lists more than {MAX_TOOLS} tools or {MAX_RESPONSE} bytes")
     if skipped:
-        logger.warning("skipped %d entries of the list that are not tools, or too large", skipped)
+        text = "skipped %d entries of the list that are not tools, or too large"
+        logger.warning(text, skipped, extra={"skipped": skipped})
     return ToolList(site, _by_shown_name(tools.values(), site.tool_name_style), call_url)
 
 
@@ -172,7 +175,8 @@ def _find_endpoints(site: Site, cancelled: Cancelled) -> tuple[str, str]:
     found = [urls for server in servers if (urls := _parse_endpoints(server)) is not None]
     own = [urls for urls in found if all(map(site.is_same_origin, urls))]
     if len(own) < len(found):
-        logger.warning("ignored the endpoints of other sites in %s", WELL_KNOWN_PATH)
+        text = "ignored the endpoints of other sites in %s"
+        logger.warning(text, WELL_KNOWN_PATH, extra={"path": WELL_KNOWN_PATH})
     at_this_url = [urls for urls in own if urls[0] == default[0]]
     return [*at_this_url, *own, default][0]
 
@@ -234,7 +238,8 @@ def _by_shown_name(tools: Collection[RemoteTool], style: str) -> dict[str, Remot
     kept = [name for name in shown if "." in name]
     if kept:
         first = ", ".join(map(repr, kept[:10])) + (", ..." if len(kept) > 10 else "")
-        logger.warning("these names keep their dots, because they would not be unique without: %s", first)
+        text = "these names keep their dots, because they would not be unique without: %s"
+        logger.warning(text, first, extra={"names": first})
     return shown
 
 

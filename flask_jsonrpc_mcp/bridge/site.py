@@ -224,7 +224,7 @@ class Site:
             except httpx.RequestError as error:
                 if delay is None or time.monotonic() >= deadline:
                     raise SiteFailure(self._explain(error, is_read)) from error
-                logger.info("retrying after %s", type(error).__name__)
+                logger.info("retrying after %s", type(error).__name__, extra={"reason": type(error).__name__})
             cancelled(delay)
         raise SiteFailure("Cancelled")
 

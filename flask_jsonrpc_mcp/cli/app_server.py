@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import click
@@ -37,6 +39,7 @@ class AppServer:
         self._app = app
         self._options = options
         self._log_level = LogLevel()
+        self._session: tuple[str, float] | None = None
 
     @contextmanager
     def _open_request(self) -> Iterator[tuple[Flask, Registry, Caller]]:
@@ -51,26 +54,49 @@ class AppServer:
         """Do nothing: changes are only announced to clients that listen."""
 
     def initialize(self, message: RpcRequest) -> tuple[Session, Any]:
+        session: Session | None = None
+
+        def handle(message: RpcRequest, context: RequestContext) -> Any:
+            nonlocal session
+            session, result = server.initialize(message, context)
+            return result
+
         with self._open_request() as opened:
-            return server.initialize(message, RequestContext.new(*opened, mount=lambda: NAME))
+            result = _observed(handle, message, RequestContext.new(*opened, mount=lambda: NAME))
+        assert session is not None  # noqa: S101 (for the types: handle() has raised, or set it)
+        self._session = session.version, time.monotonic()
+        return session, result
 
     def answer(self, exchange: Exchange) -> Any:
+        def handle(message: RpcRequest, context: RequestContext) -> Any:
+            if exchange.session is None:
+                result = server.handle(message, context)
+                return self._listen(result, exchange) if isinstance(result, Subscription) else result
+            return elicitation.run_asking(
+                lambda answers: server.handle(message, context._replace(answers=answers)),
+                lambda questions: _ask(questions, exchange, context.version),
+                around=context.registry.around_questions,
+            )
+
         with self._open_request() as opened:
             context = RequestContext.new(
                 *opened, mount=lambda: NAME, cancellation=exchange.cancellation, send=exchange.send
             )
-            if exchange.session is None:
-                result = server.handle(exchange.message, context)
-                return self._listen(result, exchange) if isinstance(result, Subscription) else result
-            context = context._replace(
-                version=exchange.session.version,
-                capabilities=exchange.session.capabilities,
-                log_level=self._log_level,
-            )
-            return elicitation.run_asking(
-                lambda answers: server.handle(exchange.message, context._replace(answers=answers)),
-                lambda questions: _ask(questions, exchange, context.version),
-            )
+            if exchange.session is not None:
+                context = context._replace(
+                    version=exchange.session.version,
+                    capabilities=exchange.session.capabilities,
+                    log_level=self._log_level,
+                )
+            return _observed(handle, exchange.message, context)
+
+    def close(self) -> None:
+        """Report how long the session of a client from before 2026-07-28 was. Called when the client is gone."""
+        if self._session is not None:
+            version, began = self._session
+            with self._open_request() as (_, registry, _):
+                for observe in registry.session_observers:
+                    observe(version, time.monotonic() - began)
 
     def _listen(self, subscription: Subscription, exchange: Exchange) -> dict[str, Any]:
         def identify() -> Caller:
@@ -82,6 +108,12 @@ class AppServer:
                 subscription.context.cancellation.request()
 
         return subscription.run(exchange.message.id, exchange.send, wait, identify)
+
+
+def _observed(handle: Callable[..., Any], message: RpcRequest, context: RequestContext) -> Any:
+    for hook in context.registry.around_requests:
+        handle = partial(hook, handle)
+    return handle(message, context)
 
 
 def _ask(questions: Mapping[str, Question], exchange: Exchange, version: str) -> dict[str, Any]:

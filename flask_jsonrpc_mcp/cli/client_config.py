@@ -13,7 +13,7 @@ from flask import current_app
 from flask.cli import ScriptInfo, with_appcontext
 
 from ..clients import BEARER, CLIENTS, SIGNS_IN, Server
-from ..config import PREFIX, server_info
+from ..config import PREFIX, server_name
 from ..local_request import mcp_path
 from .arguments import blueprint_option, find_blueprint
 from .output import printable
@@ -43,7 +43,7 @@ def print_config(client: str, url: str | None, token_env: str | None, pairs: tup
     site = _site_url(options["blueprint"], url)
     oauth = find_blueprint(options["blueprint"])[1].auth.grants_scopes and not (token or others)
     server = Server(
-        options["name"] or server_info(current_app)["name"],
+        options["name"] or server_name(current_app),
         site,
         {**token, **others},
         oauth,

@@ -38,6 +38,7 @@ from .arguments import (
     session,
 )
 from .client_config import print_config
+from .openapi_commands import print_document, show_tools
 from .worker import run_worker
 
 _of_caller = combine(caller_options, output.json_option, with_appcontext)
@@ -250,7 +251,9 @@ def serve_stdio(context: click.Context, /, **options: Any) -> None:
     with app.app_context(), session(**options, anonymous=True) as (registry, _):
         if registry.auth.required and options["user"] is None:
             raise click.UsageError("This app requires sign-in (require_auth=True); choose a user with --user")
-    serve(AppServer(app, **options), *streams)
+    server = AppServer(app, **options)
+    serve(server, *streams)
+    server.close()
 
 
 @mcp.command("doctor")
@@ -285,4 +288,6 @@ def run_doctor(ignore: tuple[str, ...], show_all: bool, json_output: bool | None
 
 
 mcp.add_command(print_config)
+mcp.add_command(print_document)
+mcp.add_command(show_tools)
 mcp.add_command(run_worker)

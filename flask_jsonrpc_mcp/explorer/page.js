@@ -143,7 +143,9 @@ function welcome() {
     make("ul", { class: "counts" }, counts),
     make("p", { class: "muted" },
       `${items.length === 0 ? "There is nothing here that you may use." : "Choose from the list, read, and try."}${more}`),
-    connectSection(site.connect, absolute(server.urls.mcp)));
+    connectSection(site.connect, absolute(server.urls.mcp)),
+    server.urls.openapi && make("p", { class: "muted" }, "For other programs, the tools are plain REST endpoints: ",
+      make("a", { href: server.urls.openapi }, "OpenAPI document"), "."));
 }
 
 function missing(name) {

@@ -21,10 +21,11 @@ from werkzeug.datastructures import Headers
 
 from ..auth import Caller
 from ..clients import BEARER, CLIENTS, SIGNS_IN, Server
-from ..config import server_info
+from ..config import server_name
 from ..registry import Registry
 from ..strict_json import write
 from .io import json_response, make_page, page_response, rest_error
+from .rest import OPENAPI, has_openapi
 from .routes import ENDPOINTS, Route, own_url
 
 if TYPE_CHECKING:
@@ -116,8 +117,9 @@ def explorer(request: Request, registry: Registry, caller: Caller) -> Response:
         for each in registry.auth.sign_ins
         if each.kind
     ]
+    endpoints = {**ENDPOINTS, "caller": CALLER, **({"openapi": OPENAPI} if has_openapi() else {})}
     site = {
-        "urls": {role: own_url(endpoint) for role, endpoint in {**ENDPOINTS, "caller": CALLER}.items()},
+        "urls": {role: own_url(endpoint) for role, endpoint in endpoints.items()},
         "signIn": sign_ins,
         "cookies": registry.auth.uses_cookies,
         "connect": _connect(sign_ins, required=registry.auth.required, oauth=registry.auth.grants_scopes),
@@ -147,7 +149,7 @@ def _page_response_class(response_class: type[Response]) -> type[PageResponse]:
 
 def _connect(sign_ins: list[dict[str, str]], *, required: bool, oauth: bool) -> dict[str, Any]:
     """Build the configuration for each AI client, and explain the variables in it."""
-    name = server_info(current_app)["name"]
+    name = server_name(current_app)
     prefix = re.sub(r"[^A-Z0-9]+", "_", f"mcp {name}".upper()).rstrip("_")
     headers, notes = ({}, [SIGNS_IN]) if oauth else _credentials(sign_ins, prefix)
     if headers and not required:

@@ -173,7 +173,8 @@ def page_response(
     """Respond with a page that caches may store, or with 304 if the client has it."""
     response = Response(page.body, mimetype=mimetype)
     response.set_etag(page.etag)
-    scope = "public" if registry.auth.is_shareable(caller) else "private"
+    is_public = caller.anonymous and registry.auth.permissions_loader is None  # which may look at the request
+    scope = "public" if is_public else "private"
     response.headers["Cache-Control"] = f"{scope}, " + (f"max-age={max_age}" if max_age else "no-cache")
     response.headers["Vary"] = ", ".join([*registry.auth.credential_headers, "Origin"])
     response.make_conditional(request)

@@ -1,4 +1,4 @@
-"""The JSON-RPC face: ``/jsonrpc`` for every method, ``/mcp/tools/<name>`` for one tool, by POST or GET.
+"""The JSON-RPC face: ``/jsonrpc`` for every method, by POST or GET. `rest` uses `Exchange` for ``/mcp/tools/<name>``.
 
 GET requests can be linked to, prefetched and cached, so by default they run only methods marked as read-only.
 
@@ -12,6 +12,7 @@ import selectors
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from flask import Request, Response, current_app, request
@@ -53,14 +54,27 @@ all responses of a shorter batch."""
 _SOCKETS = ("gunicorn.socket", "werkzeug.socket")
 
 
-def post(request: Request, registry: Registry, caller: Caller, name: str | None = None) -> Response:
-    return _Exchange(request, registry, caller, name).respond(read_json_body(request, MIMETYPES))
+def post(request: Request, registry: Registry, caller: Caller) -> Response:
+    return Exchange(request, registry, caller).respond(read_json_body(request, MIMETYPES))
 
 
-def get(request: Request, registry: Registry, caller: Caller, name: str | None = None) -> Response:
+def get(request: Request, registry: Registry, caller: Caller) -> Response:
+    check_get()
+    return Exchange(request, registry, caller, by_get=True).respond(read_json_query(request))
+
+
+def check_get() -> None:
+    """Check that GET may run methods at all.
+
+    :raises VerbNotAllowed: if the setting forbids it.
+    """
     if current_app.config["JSONRPC_MCP_GET_METHODS"] == GET_NONE:
         raise VerbNotAllowed(["POST"])
-    return _Exchange(request, registry, caller, name, by_get=True).respond(read_json_query(request))
+
+
+def get_only_reads() -> bool:
+    """Whether GET may run only methods that are marked as read-only."""
+    return bool(current_app.config["JSONRPC_MCP_GET_METHODS"] == GET_READ_ONLY)
 
 
 def rpc_error(error: RpcError) -> Response:
@@ -68,21 +82,19 @@ def rpc_error(error: RpcError) -> Response:
     return _failure(RpcResponse(None, error=error), error)
 
 
-class _Exchange:
-    """One HTTP request to one of the two paths.
+@dataclass
+class Exchange:
+    """One HTTP request with JSON-RPC.
 
     :param tool: The tool of ``/mcp/tools/<name>``; ``None`` for ``/jsonrpc``.
     """
 
-    def __init__(
-        self, request: Request, registry: Registry, caller: Caller, tool: str | None, *, by_get: bool = False
-    ) -> None:
-        self.request = request
-        self.registry = registry
-        self.caller = caller
-        self.tool = tool
-        self.by_get = by_get
-        self.refusals: list[RpcError] = []
+    request: Request
+    registry: Registry
+    caller: Caller
+    tool: str | None = None
+    by_get: bool = False
+    refusals: list[RpcError] = field(default_factory=list)
 
     def respond(self, payload: Any) -> Response:
         if isinstance(payload, list) and self.tool is None:
@@ -117,7 +129,7 @@ class _Exchange:
                 self.caller,
                 face_of(self.request, FACE),
                 listed_only=self.tool is not None,
-                read_only=self.by_get and current_app.config["JSONRPC_MCP_GET_METHODS"] == GET_READ_ONLY,
+                read_only=self.by_get and get_only_reads(),
             )
             return invoke(call, self.registry).plain
         except RpcError as error:
@@ -136,11 +148,7 @@ def _failure(reply: RpcResponse, error: RpcError, *, at_tool: bool = False) -> R
     return error_response(reply.to_json(), error, status)
 
 
-VIEWS = {"GET": get, "POST": post}
-ROUTES = (
-    Route("/jsonrpc", "jsonrpc", VIEWS, rpc_error),
-    Route("/mcp/tools/<name>", "call_tool", VIEWS, rpc_error),
-)
+ROUTES = (Route("/jsonrpc", "jsonrpc", {"GET": get, "POST": post}, rpc_error),)
 
 
 def answer_batch(
@@ -165,7 +173,9 @@ def answer_batch(
     for number, item in enumerate(items):
         if not reason and (reason := _reason_to_stop(time.monotonic() - started, size)):
             handler = _refuse_because(reason)
-            current_app.logger.warning("batch stopped after %d of %d requests: %s", number, len(items), reason)
+            facts = {"answered": number, "requests": len(items), "reason": reason}
+            text = "batch stopped after %(answered)d of %(requests)d requests: %(reason)s"
+            current_app.logger.warning(text, facts, extra=facts)
         response = answer(item, handler)
         if response is not None:
             bodies.append(response.to_bytes(omit_null_id=omit_null_id))

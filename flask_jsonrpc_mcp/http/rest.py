@@ -1,22 +1,45 @@
-"""The REST face, for curl: list, describe and invoke tools under ``/mcp/tools/``."""
+"""The REST face, for curl: list, describe and invoke tools under ``/mcp/tools/``.
+
+``/mcp/tools/<name>`` takes the arguments themselves, as a JSON object by POST or as a query string by GET. It also
+takes a JSON-RPC request, which has the member ``jsonrpc``; `jsonrpc` answers that one.
+"""
 
 from __future__ import annotations
 
+import re
+from importlib.util import find_spec
 from typing import Any, TypeVar
 
-from flask import Request, Response, current_app
+from flask import Request, Response, current_app, request
 
 from ..auth import Caller
 from ..call import Call
+from ..config import server_name
 from ..errors import MissingParameter, NoSuchPath, RpcError
 from ..invoke import invoke
 from ..method import Method
 from ..registry import Page, Registry, decode_cursor
+from ..schema.texts import read_query_arguments
 from ..strict_json import write
-from .io import face_of, json_response, make_page, page_response, read_json_body, read_query, rest_error
-from .routes import ANY_VERB, Route
+from . import jsonrpc
+from .io import (
+    face_of,
+    json_response,
+    make_page,
+    page_response,
+    read_json_body,
+    read_json_query,
+    read_query,
+    rest_error,
+)
+from .routes import ANY_VERB, Route, own_url
 
 FACE = "rest"
+OPENAPI = "openapi_document"
+"""The endpoint of the OpenAPI document."""
+
+# The member "jsonrpc" in the parameter "query", percent-encoded or not.
+_MESSAGE = re.compile(rb"(?:^|&)query=[^&]*(?:%22|\")jsonrpc(?:%22|\")")
 
 T = TypeVar("T")
 
@@ -47,18 +70,80 @@ def describe_tool(request: Request, registry: Registry, caller: Caller) -> Respo
     return response
 
 
+def openapi_document(request: Request, registry: Registry, caller: Caller) -> Response:
+    """Describe the tools of this caller as an OpenAPI 3.1 document."""
+    if not has_openapi():
+        raise NoSuchPath("The OpenAPI document needs apispec: install flask-jsonrpc-mcp[openapi]")
+    registry.auth.require_discovery(caller)
+    page = make_page(make_document(registry, caller))
+    response = page_response(request, page, registry, caller, current_app.config["JSONRPC_MCP_LIST_MAX_AGE"])
+    if registry.methods.is_lazy:
+        response.vary.add("Accept-Language")
+    return response
+
+
+def make_document(registry: Registry, caller: Caller) -> bytes:
+    """Build the OpenAPI document; the part that describes the tools is cached like a page of the list."""
+    from ..openapi.document import describe_tools, join_document  # imports apispec
+
+    config, listing = current_app.config, registry.methods.listing_for(caller)
+    get_methods = config["JSONRPC_MCP_GET_METHODS"]
+
+    def describe(tools: tuple[Method, ...], next_cursor: str | None) -> Page:
+        return Page(describe_tools(tools, registry.auth.sign_ins, get_methods))
+
+    described = listing.page(f"openapi {get_methods}", 0, max(1, len(listing.methods)), describe)
+    info = {"title": server_name(current_app), "version": config["JSONRPC_MCP_SERVER_VERSION"]}
+    if config["JSONRPC_MCP_INSTRUCTIONS"]:
+        info["description"] = str(config["JSONRPC_MCP_INSTRUCTIONS"])
+    return join_document(info, own_url("mcp", external=True), described.body)
+
+
+def has_openapi() -> bool:
+    """Whether the package that the OpenAPI document needs is installed."""
+    return find_spec("apispec") is not None
+
+
 def invoke_tool(request: Request, registry: Registry, caller: Caller) -> Response:
     body = read_json_body(request)
     name = _required(body, "name", str)
     # PHP clients send an empty list in place of an empty object.
     arguments = {} if body.get("arguments") == [] else _required(body, "arguments", dict)
-    try:
-        result = invoke(Call(name, arguments, caller, face_of(request, FACE)), registry)
-    except RpcError as error:
-        if error.slug == RpcError.slug:
-            return rest_error(error, f"Tool execution failed: {error.message}")
-        raise
-    return json_response({"result": result.plain})
+    return _run(Call(name, arguments, caller, face_of(request, FACE)), registry)
+
+
+def post_tool(request: Request, registry: Registry, caller: Caller, name: str) -> Response:
+    body = read_json_body(request, jsonrpc.MIMETYPES)
+    if not _is_plain(body):
+        return jsonrpc.Exchange(request, registry, caller, name).respond(body)
+    return _run(Call(name, body, caller, face_of(request, FACE)), registry)
+
+
+def get_tool(request: Request, registry: Registry, caller: Caller, name: str) -> Response:
+    jsonrpc.check_get()
+    if _has_message(request):
+        return jsonrpc.Exchange(request, registry, caller, name, by_get=True).respond(read_json_query(request))
+    tool = registry.methods.get(name)
+    query = read_query(request)
+    # Whether this caller may use the tool is decided by invoke(), before the arguments are looked at.
+    arguments = {} if tool is None else read_query_arguments(tool.params.schema, query)
+    call = Call(name, arguments, caller, face_of(request, FACE), read_only=jsonrpc.get_only_reads())
+    response = _run(call, registry)
+    if tool is None or tool.max_age is None or response.status_code != 200:
+        return response
+    return page_response(request, make_page(response.get_data()), registry, caller, tool.max_age)
+
+
+def tool_error(error: RpcError) -> Response:
+    """Respond in the format of the request: REST for plain arguments, else JSON-RPC."""
+    if request.method == "POST":
+        try:
+            plain = _is_plain(read_json_body(request, jsonrpc.MIMETYPES))
+        except RpcError:
+            plain = False
+    else:
+        plain = request.method in ("GET", "HEAD") and not _has_message(request)
+    return rest_error(error) if plain else jsonrpc.rpc_error(error)
 
 
 def not_found(request: Request, registry: Registry, caller: Caller, rest: str) -> Response:
@@ -69,8 +154,27 @@ ROUTES = (
     Route("/mcp/tools/list", "list_tools", {"GET": list_tools}, rest_error),
     Route("/mcp/tools/describe", "describe_tool", {"GET": describe_tool}, rest_error),
     Route("/mcp/tools/invoke", "invoke_tool", {"POST": invoke_tool}, rest_error),
+    Route("/mcp/openapi.json", OPENAPI, {"GET": openapi_document}, rest_error),
+    Route("/mcp/tools/<name>", "call_tool", {"GET": get_tool, "POST": post_tool}, tool_error),
     Route("/mcp/<path:rest>", "nothing_here", {ANY_VERB: not_found}, rest_error),
 )
+
+
+def _run(call: Call, registry: Registry) -> Response:
+    try:
+        result = invoke(call, registry)
+    except RpcError as error:
+        return rest_error(error, f"Tool execution failed: {error.message}" if error.slug == RpcError.slug else None)
+    return json_response({"result": result.plain})
+
+
+def _is_plain(body: Any) -> bool:
+    return isinstance(body, dict) and "jsonrpc" not in body
+
+
+def _has_message(request: Request) -> bool:
+    """Return whether ``?query=`` is a JSON-RPC request, valid or not; a tool may have an argument of this name, too."""
+    return _MESSAGE.search(request.query_string) is not None
 
 
 def _first_values(request: Request) -> dict[str, str]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -52,36 +53,43 @@ View = Callable[..., Response]
 """Called with the request, the registry, the caller and the variables of the path."""
 
 
+@dataclass(frozen=True)
 class Route:
     """A path below the blueprint.
 
     :param views: By HTTP method; that of GET serves HEAD too.
     :param error_response: Builds the response to an error, in the format of this face.
     :param open: Serve everyone, and do not check credentials.
+    :param any_host: Do not check ``Host``: probes call a server by its address, or by a name of their own.
     :param page: The name of a page below this path, to which browsers are redirected if the blueprint has it.
     """
 
-    def __init__(
-        self,
-        path: str,
-        endpoint: str,
-        views: Mapping[str, View],
-        error_response: Callable[[RpcError], Response],
-        *,
-        open: bool = False,
-        page: str | None = None,
-    ) -> None:
-        self.path = path
-        self.endpoint = endpoint
-        self.views = {**views, "HEAD": views["GET"]} if "GET" in views else views
-        self.error_response = error_response
-        self.open = open
-        self.page = page
+    path: str
+    endpoint: str
+    views: Mapping[str, View]
+    error_response: Callable[[RpcError], Response]
+    open: bool = False
+    any_host: bool = False
+    page: str | None = None
 
     @property
     def methods(self) -> list[str]:
         """The HTTP methods of the URL rule."""
-        return ["GET", "POST"] if ANY_VERB in self.views else sorted([*self.views, "OPTIONS"])
+        if ANY_VERB in self.views:
+            return ["GET", "POST"]
+        return sorted([*self.views, *(["HEAD"] if "GET" in self.views else []), "OPTIONS"])
+
+    def add_to(self, target: Blueprint | App, registry: Registry, routes: Mapping[str, Route], **options: Any) -> None:
+        """Add the URL rule to a blueprint or an app. See `view_for`."""
+        target.add_url_rule(
+            self.path,
+            self.endpoint,
+            self.view_for(registry, routes),
+            methods=self.methods,
+            strict_slashes=False,
+            provide_automatic_options=False,
+            **options,
+        )
 
     def view_for(self, registry: Registry, routes: Mapping[str, Route]) -> Callable[..., Response]:
         """Return the view function for Flask.
@@ -123,14 +131,17 @@ class Route:
         variables: Mapping[str, Any],
     ) -> Response:
         try:
-            check_host(request)
+            if not self.any_host:
+                check_host(request)
             if origin is not None:
                 check_origin(request, origin)
-            view = self.views.get(request.method) or self.views.get(ANY_VERB)
+            view = self.views.get("GET" if request.method == "HEAD" else request.method) or self.views.get(ANY_VERB)
             if view is None and f"{self.path}/{self.page}" in routes and _is_browser(request):
                 return self._show_page(request)
             if view is None:
                 return self._options(request.method)
+            if registry.pending:
+                registry.load()
             # Without a url_rule `HostApp` calls this, for a 404 at most. The app cannot limit password guesses there.
             is_open = self.open or request.url_rule is None
             return view(request, registry, Caller() if is_open else registry.auth.admit(request), **variables)
@@ -282,6 +293,13 @@ class HostApp:
             return None
         endpoint, variables = adapter.match(method=next(iter(rejected.valid_methods)))
         return current_app.view_functions[endpoint](**variables) if endpoint in self._endpoints else None
+
+
+def add_to_host(app: App, endpoints: set[str], *, csrf_exempt: bool) -> None:
+    """Add the endpoints of a blueprint to the `HostApp` of an app."""
+    if EXTENSION not in app.extensions:
+        app.extensions[EXTENSION] = HostApp(app)
+    app.extensions[EXTENSION].add(endpoints, csrf_exempt=csrf_exempt)
 
 
 def own_url(endpoint: str, *, external: bool = False) -> str:

@@ -9,9 +9,10 @@ from flask import Request, Response, current_app, url_for
 from werkzeug.routing import BuildError
 
 from ..auth import Caller
-from ..config import server_info
+from ..config import server_name
 from ..http import explorer
 from ..http.io import json_response, make_page, page_response, rest_error
+from ..http.rest import OPENAPI, has_openapi
 from ..http.routes import ENDPOINTS, Route, own_url
 from ..mailbox import announces_changes
 from ..origins import host_name
@@ -27,9 +28,13 @@ CARD_SCHEMA = "https://static.modelcontextprotocol.io/schemas/v1/server-card.sch
 def well_known(request: Request, registry: Registry, caller: Caller) -> Response:
     """Describe the server: who it is, its URLs, and how to sign in. Open to everyone."""
     registries: dict[str, Registry] = current_app.extensions[EXTENSION]
-    document: dict[str, Any] = server_info(current_app)
-    if current_app.config["JSONRPC_MCP_INSTRUCTIONS"]:
-        document["instructions"] = current_app.config["JSONRPC_MCP_INSTRUCTIONS"]
+    config = current_app.config
+    document = {"name": server_name(current_app), "version": config["JSONRPC_MCP_SERVER_VERSION"]}
+    if config["JSONRPC_MCP_INSTRUCTIONS"]:
+        document["instructions"] = config["JSONRPC_MCP_INSTRUCTIONS"]
+    for each in registries.values():
+        if each.pending:
+            each.load()
     described = (_describe_blueprint(name, each) for name, each in registries.items())
     document["servers"] = [server for server in described if server is not None]
     return json_response(document)
@@ -39,14 +44,14 @@ def server_card(request: Request, registry: Registry, caller: Caller) -> Respons
     """Describe the server as an MCP server card."""
     # Not request.host_url: werkzeug raises for a host such as xn--a, which is invalid punycode.
     host = host_name(request.host).lower() or "localhost"
-    config, server = current_app.config, server_info(current_app)
+    config, name = current_app.config, server_name(current_app)
     card = {
         "$schema": CARD_SCHEMA,
         # The schema demands a namespace in reverse-DNS order before the name.
-        "name": f"{'.'.join(reversed(host.split('.')))}/{server['name']}",
-        "version": server["version"],
-        "title": server["name"],
-        "description": config["JSONRPC_MCP_INSTRUCTIONS"] or f"Tools of {server['name']}",
+        "name": f"{'.'.join(reversed(host.split('.')))}/{name}",
+        "version": config["JSONRPC_MCP_SERVER_VERSION"],
+        "title": name,
+        "description": config["JSONRPC_MCP_INSTRUCTIONS"] or f"Tools of {name}",
         "remotes": [
             {
                 "type": "streamable-http",
@@ -69,6 +74,8 @@ def _describe_blueprint(name: str, registry: Registry) -> dict[str, Any] | None:
     endpoints = {**ENDPOINTS, "serverCard": "server_card"}
     if f"{name}.{explorer.ENDPOINT}" in current_app.view_functions:
         endpoints["explorer"] = explorer.ENDPOINT
+    if has_openapi():
+        endpoints["openapi"] = OPENAPI
     try:
         urls = {role: url_for(f"{name}.{endpoint}", _external=True) for role, endpoint in endpoints.items()}
     except BuildError:

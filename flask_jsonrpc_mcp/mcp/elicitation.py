@@ -13,7 +13,8 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 from itsdangerous import BadData
@@ -23,8 +24,8 @@ from ..auth import Caller
 from ..envelope import RpcRequest
 from ..errors import CannotAsk, MalformedParams
 from ..mailbox import NoMailbox, answer_timeout, current_mailbox
-from .protocol import MODERN, SERVER_INFO, RequestContext
-from .sessions import load_signed, signer
+from ..registry import QuestionHook
+from .protocol import MODERN, SERVER_INFO, RequestContext, load_signed, signer
 from .versions import question_request
 
 _SALT = "flask-jsonrpc-mcp.request-state"
@@ -95,13 +96,18 @@ def with_answers(message: RpcRequest, context: RequestContext) -> RequestContext
     return context._replace(answers=answers)
 
 
-def run_asking(run: Callable[[Answers], T], ask: Ask, needed: InputNeeded | None = None) -> T:
+def run_asking(
+    run: Callable[[Answers], T], ask: Ask, needed: InputNeeded | None = None, *, around: Iterable[QuestionHook] = ()
+) -> T:
     """Call ``run`` again with the client's answers until it has no more questions.
 
     For clients from before 2026-07-28, which are asked while their request is open, and for the command line.
 
     :param needed: The questions of an earlier run.
+    :param around: Functions that call ``ask``, such as to measure how long it takes.
     """
+    for hook in around:
+        ask = partial(hook, ask)
     answers = NO_ANSWERS
     while True:
         if needed is not None:

@@ -1,39 +1,59 @@
-"""MCP over Streamable HTTP: ``POST /mcp`` for clients of both eras, with plain responses and event streams."""
+"""MCP over Streamable HTTP: ``POST /mcp`` for clients of both eras, with plain responses and event streams.
+
+Clients from before 2026-07-28 have a session, but the server stores none: ``Mcp-Session-Id`` is a signed token with the
+negotiated version, the client's capabilities and its owner, so every worker of every machine can verify it. It does not
+authenticate: each request is authenticated by itself, and must have the same caller.
+"""
 
 from __future__ import annotations
 
+import functools
+import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from flask import Request, Response, current_app, request
+from flask import Flask, Request, Response, current_app, request
+from itsdangerous import BadData, URLSafeTimedSerializer
 
-from ..ask import InputNeeded, Question
+from ..ask import Answers, InputNeeded, Question
 from ..auth import Caller
-from ..call import METHOD, Cancellation, log_unexpected, new_id
+from ..call import MCP, METHOD, Cancellation, log_unexpected, new_id
 from ..envelope import Handler, RpcRequest, RpcResponse, answer_one, is_response
-from ..errors import InvalidRequest, RpcError, ServerFault, SessionMissing, Unauthorized
+from ..errors import (
+    MAX_QUOTED,
+    InvalidRequest,
+    RpcError,
+    ServerFault,
+    SessionMissing,
+    SessionNotFound,
+    Unauthorized,
+    one_line,
+)
 from ..http.io import error_response, json_response, no_content, read_json_body
 from ..http.jsonrpc import answer_batch
 from ..http.routes import Route, preprocess_request
 from ..mailbox import NoMailbox
 from ..registry import Registry
-from . import elicitation, methods, protocol, server, sessions, subscriptions
+from . import elicitation, methods, protocol, server, subscriptions
 from .protocol import RequestContext
-from .sessions import ClientReplies, SessionLogLevel
+from .sessions import ClientReplies, Session, SessionLogLevel
 from .streams import EVENTS, Backlog, EventStream, buffered_response, reply_event, stream_response_class
 from .subscriptions import Subscription
 
 SESSION_HEADER = "Mcp-Session-Id"
+
+_SESSION_SALT = "flask-jsonrpc-mcp.session"
+_WARNED = "jsonrpc_mcp_warned_of_no_secret_key"
 
 
 def post(request: Request, registry: Registry, caller: Caller) -> Response:
     payload = read_json_body(request)
     # Plain methods run here in the view; what they report waits in the backlog for the response.
     backlog = Backlog() if EVENTS in request.headers.get("Accept", "") else None
-    named_version = protocol.version_header(request.headers)
+    named_version = protocol.read_header(request.headers, protocol.VERSION_HEADER)
     context = RequestContext.new(
         current_app._get_current_object(),  # type: ignore[attr-defined]
         registry,
@@ -57,7 +77,7 @@ def _mount(request: Request) -> str:
 
 def mcp_error(error: RpcError) -> Response:
     """Respond with an error without an id, because no JSON-RPC request was read."""
-    return _plain(error.status, RpcResponse(None, error=error))
+    return error_response(RpcResponse(None, error=error).to_bytes(omit_null_id=True), error, error.status)
 
 
 ROUTES = (Route("/mcp", "mcp", {"POST": post}, mcp_error, page="explorer"),)
@@ -65,11 +85,10 @@ ROUTES = (Route("/mcp", "mcp", {"POST": post}, mcp_error, page="explorer"),)
 
 def _serve_modern(payload: Any, context: RequestContext, backlog: Backlog | None) -> Response:
     if isinstance(payload, dict) and payload.get("method") == protocol.LISTEN:
-        return _stream(partial(_answer, payload, _handle_modern), context, _listening_plain)
+        return _stream(partial(_answer, payload, _handle_modern), context, plain=_listening_plain)
     if backlog is not None and server.is_streamed(payload, context):
-        return _stream(partial(_answer, payload, _handle_modern), context, _modern_plain)
-    reply = _answer(payload, _handle_modern, context)
-    return _with_backlog(payload, reply, backlog, context, _modern_plain)
+        return _stream(partial(_answer, payload, _handle_modern), context)
+    return _with_backlog(payload, _answer(payload, _handle_modern, context), backlog, context)
 
 
 def _handle_modern(message: RpcRequest, context: RequestContext, stream: EventStream | None = None) -> Any:
@@ -91,7 +110,7 @@ def _serve_legacy(payload: Any, context: RequestContext, backlog: Backlog | None
         version=session.version,
         # Without an event stream the client cannot be asked.
         capabilities=frozenset() if backlog is None else session.capabilities,
-        log_level=SessionLogLevel(replies),
+        log_level=SessionLogLevel(replies=replies),
         cancellation=Cancellation(lambda: replies.is_cancelled(request_id)),
     )
     if isinstance(payload, list):
@@ -99,51 +118,105 @@ def _serve_legacy(payload: Any, context: RequestContext, backlog: Backlog | None
     if is_response(payload):
         replies.deliver(payload)
         return no_content(202)
-
-    def answer_asking(context: RequestContext, stream: EventStream, needed: InputNeeded | None) -> RpcResponse | None:
-        def ask(questions: Any) -> dict[str, Any]:
-            return _ask(replies, questions, stream)
-
-        def handle_asking(message: RpcRequest) -> Any:
-            return elicitation.run_asking(
-                lambda answers: _handle_legacy(message, context._replace(answers=answers), replies), ask, needed
-            )
-
-        return _answer(payload, handle_asking)
-
     if backlog is not None and server.is_streamed(payload, context):
-        return _stream(partial(answer_asking, needed=None), context, _legacy_plain)
+        return _stream(partial(_answer_asking, payload, replies, None), context)
     try:
         reply = _answer(payload, _handle_legacy, context, replies)
     except InputNeeded as needed:
         # The question goes out on a stream, and the method runs again there.
-        return _stream(partial(answer_asking, needed=needed), context, _legacy_plain, backlog)
-    return _with_backlog(payload, reply, backlog, context, _legacy_plain)
+        return _stream(partial(_answer_asking, payload, replies, needed), context, backlog)
+    return _with_backlog(payload, reply, backlog, context)
+
+
+def _answer_asking(
+    payload: Any, replies: ClientReplies, needed: InputNeeded | None, context: RequestContext, stream: EventStream
+) -> RpcResponse | None:
+    """Answer a request on a stream, where its method can ask: then the method runs again, with the client's answers.
+
+    :param needed: What it has asked before the stream began.
+    """
+
+    def ask(questions: Mapping[str, Question]) -> dict[str, Any]:
+        try:
+            stream.require_live()
+        except RpcError as error:
+            return dict.fromkeys(questions, error)
+        return replies.ask(questions, stream.send, stream.is_cancelled)
+
+    def handle(message: RpcRequest, context: RequestContext, needed: InputNeeded | None) -> Any:
+        def run(answers: Answers) -> Any:
+            return _handle_legacy(message, context._replace(answers=answers), replies)
+
+        return elicitation.run_asking(run, ask, needed, around=context.registry.around_questions)
+
+    return _answer(payload, handle, context, needed)
+
+
+def _handle_legacy(message: RpcRequest, context: RequestContext, replies: ClientReplies) -> Any:
+    if message.wants_reply:
+        return server.handle(message, context)
+    if message.method == protocol.CANCELLED and isinstance(message.params, dict):
+        replies.cancel(message.params.get("requestId"))
+    return None
 
 
 def _initialize(payload: Any, context: RequestContext) -> Response:
-    negotiated: sessions.Session | None = None
+    negotiated: Session | None = None
 
-    def handle(message: RpcRequest) -> Any:
+    def handle(message: RpcRequest, context: RequestContext) -> Any:
         nonlocal negotiated
         negotiated, result = server.initialize(message, context)
         return result
 
-    reply = _answer(payload, handle) or RpcResponse(None, error=InvalidRequest("initialize needs an id"))
-    response = _legacy_plain(reply)
-    if negotiated is not None and sessions.can_sign(context.app):
-        response.headers[SESSION_HEADER] = sessions.make_id(negotiated, context)
+    reply = _answer(payload, handle, context) or RpcResponse(None, error=InvalidRequest("initialize needs an id"))
+    response = _plain(protocol.LEGACY[0], reply)
+    if negotiated is not None and _has_sessions(context.app):
+        owner = [context.caller.principal, context.mount()]
+        content = [negotiated.version, sorted(negotiated.capabilities), *owner, secrets.token_hex(8)]
+        response.headers[SESSION_HEADER] = protocol.signer(context.app, _SESSION_SALT).dumps(content)
     return response
 
 
-def _read_session(context: RequestContext) -> tuple[sessions.Session, str]:
-    """Return what was negotiated with this client, and the id of its session; empty if the app cannot sign."""
-    if not sessions.can_sign(context.app):
-        return sessions.Session(context.named_version or protocol.WITH_BATCHES, frozenset()), ""
+def _has_sessions(app: Flask) -> bool:
+    """Whether the app can sign session ids. Without a key clients are served without sessions, as MCP allows."""
+    if app.secret_key:
+        return True
+    if _WARNED not in app.extensions:
+        app.extensions[_WARNED] = True
+        app.logger.warning(
+            "SECRET_KEY is not set, so MCP clients from before 2026-07-28 get no session, and methods cannot ask them"
+            " anything; set it, the same for all workers",
+            extra={"setting": "SECRET_KEY"},
+        )
+    return False
+
+
+def _read_session(context: RequestContext) -> tuple[Session, str]:
+    """Return what was negotiated with this client, and the id of its session; empty if the app cannot sign.
+
+    :raises SessionMissing: if the request has no session id.
+    :raises SessionNotFound: if the id was altered, has expired, or is another caller's.
+    """
+    if not _has_sessions(context.app):
+        return Session(context.named_version or protocol.WITH_BATCHES, frozenset()), ""
     session_id = None if context.headers is None else context.headers.get(SESSION_HEADER)
     if session_id is None:
         raise SessionMissing()
-    return sessions.read_id(session_id, context), session_id
+    try:
+        session, owner, issued = _load_session(session_id, protocol.signer(context.app, _SESSION_SALT))
+        protocol.check_age(issued, context.setting("SESSION_MAX_AGE"))
+    except (BadData, TypeError, ValueError) as error:  # the last two for the format of another release
+        raise SessionNotFound() from error
+    if owner != (context.caller.principal, context.mount()):
+        raise SessionNotFound()
+    return session, session_id
+
+
+# Cached, because a client sends the same id with every request.
+@functools.lru_cache(maxsize=1024)
+def _load_session(token: str, serializer: URLSafeTimedSerializer) -> tuple[Session, tuple[str, str], int]:
+    (version, capabilities, principal, mount, _), issued = serializer.loads(token, return_timestamp=True)
+    return Session(version, frozenset(capabilities)), (principal, mount), int(issued.timestamp())
 
 
 def _serve_batch(payload: list[Any], context: RequestContext, replies: ClientReplies) -> Response:
@@ -152,7 +225,7 @@ def _serve_batch(payload: list[Any], context: RequestContext, replies: ClientRep
 
     def answer(item: Any, handle: Handler) -> RpcResponse | None:
         if not is_response(item):
-            return _answer(item, handle)
+            return _answer(item, lambda message, _: handle(message), context)
         with suppress(NoMailbox):  # the log has it; the other items must be answered
             replies.deliver(item)
         return None
@@ -166,31 +239,16 @@ def _serve_batch(payload: list[Any], context: RequestContext, replies: ClientRep
     return no_content(202) if body is None else json_response(body)
 
 
-def _handle_legacy(message: RpcRequest, context: RequestContext, replies: ClientReplies) -> Any:
-    if message.wants_reply:
-        return server.handle(message, context)
-    if message.method == protocol.CANCELLED and isinstance(message.params, dict):
-        replies.cancel(message.params.get("requestId"))
-    return None
-
-
-def _ask(replies: ClientReplies, questions: dict[str, Question], stream: EventStream) -> dict[str, Any]:
-    try:
-        stream.require_live()
-    except RpcError as error:
-        return dict.fromkeys(questions, error)
-    return replies.ask(questions, stream.send, stream.is_cancelled)
-
-
 def _stream(
     answer: Callable[[RequestContext, EventStream], RpcResponse | None],
     context: RequestContext,
-    plain: Callable[[RpcResponse | None], Response],
     backlog: Backlog | None = None,
+    plain: Callable[[str, RpcResponse | None], Response] | None = None,
 ) -> Response:
     """Respond with an event stream that runs the request.
 
     :param backlog: Messages of an earlier run, which are sent first.
+    :param plain: Builds the response if there are no events; by default `_plain`.
     """
 
     def run(stream: EventStream) -> RpcResponse | None:
@@ -199,7 +257,7 @@ def _stream(
         return answer(context._replace(send=stream.send), stream)
 
     make_response = stream_response_class(context.app.response_class)  # type: ignore[arg-type] # a class is hashable
-    return make_response(run, plain, context.cancellation)
+    return make_response(run, partial(plain or _plain, context.version), context.cancellation)
 
 
 def _listen(subscription: Subscription, id: Any, stream: EventStream) -> dict[str, Any]:
@@ -231,17 +289,13 @@ def _identify_again(context: RequestContext) -> Caller:
 
 
 def _with_backlog(
-    payload: Any,
-    reply: RpcResponse | None,
-    backlog: Backlog | None,
-    context: RequestContext,
-    plain: Callable[[RpcResponse | None], Response],
+    payload: Any, reply: RpcResponse | None, backlog: Backlog | None, context: RequestContext
 ) -> Response:
     """Respond in plain JSON, or with events if the method has reported something."""
     if backlog is not None and context.cancellation.by_client:
         return buffered_response(backlog.take())  # a client that has cancelled expects no reply
     if reply is None or backlog is None or not backlog.events:
-        return plain(reply)
+        return _plain(context.version, reply)
     if payload["method"] == "tools/call":
         _suggest_streaming(payload["params"]["name"], context)
     return buffered_response([*backlog.take(), reply_event(reply)])
@@ -257,13 +311,16 @@ def _suggest_streaming(name: str, context: RequestContext) -> None:
             "the progress and log messages of %r reach its client with the result;"
             " register it with streams=True to send them while it runs",
             name,
+            extra={"tool": name, "face": MCP, "caller": one_line(context.caller.name, MAX_QUOTED)},
         )
 
 
-def _answer(payload: Any, handle: Callable[..., Any], *context: Any) -> RpcResponse | None:
+def _answer(payload: Any, handle: Callable[..., Any], context: RequestContext, *more: Any) -> RpcResponse | None:
     """Answer one request. An unexpected exception outside of the method becomes an error with the request's id."""
+    for hook in context.registry.around_requests:
+        handle = partial(hook, handle)
     try:
-        return answer_one(payload, handle, *context)
+        return answer_one(payload, handle, context, *more)
     except InputNeeded:
         raise
     except BaseException as error:
@@ -272,29 +329,19 @@ def _answer(payload: Any, handle: Callable[..., Any], *context: Any) -> RpcRespo
         return RpcResponse(payload["id"], error=fault) if "id" in payload else None
 
 
-def _modern_plain(reply: RpcResponse | None) -> Response:
-    """Respond in the form of 2026-07-28, which has its own HTTP status for each mistake of the client."""
+def _plain(version: str, reply: RpcResponse | None) -> Response:
+    """Respond in plain JSON. 2026-07-28 has its own HTTP status for each mistake of the client."""
     if reply is None:
         return no_content(202)
-    error = reply.error
+    body, error = reply.to_bytes(omit_null_id=True), reply.error
     if error is None:
-        return _plain(200, reply)
-    return _plain(error.status if error.status < 500 else error.rpc_status, reply)
+        return json_response(body)
+    has_own_status = version == protocol.MODERN and error.status < 500
+    return error_response(body, error, error.status if has_own_status else error.rpc_status)
 
 
-def _listening_plain(reply: RpcResponse | None) -> Response:
-    response = _modern_plain(reply)
+def _listening_plain(version: str, reply: RpcResponse | None) -> Response:
+    response = _plain(version, reply)
     if response.status_code == 503:
         response.status_code = 200  # after a 503 some clients send no more requests
     return response
-
-
-def _legacy_plain(reply: RpcResponse | None) -> Response:
-    if reply is None:
-        return no_content(202)
-    return _plain(200 if reply.error is None else reply.error.rpc_status, reply)
-
-
-def _plain(status: int, reply: RpcResponse) -> Response:
-    body = reply.to_bytes(omit_null_id=True)
-    return json_response(body) if reply.error is None else error_response(body, reply.error, status)

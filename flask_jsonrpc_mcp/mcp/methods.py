@@ -49,7 +49,7 @@ def call_tool(context: RequestContext, params: Params) -> dict[str, Any]:
 
     :raises UnknownTool: if there is none, or none visible to this caller.
     """
-    name, arguments = _text(params, "name"), _arguments(params)
+    name, arguments = _text(params, "name"), _object(params, "arguments", {})
     try:
         result = invoke(context.call(METHOD, context.tool_name(name), arguments), context.registry)
     except Detach as detached:
@@ -76,7 +76,7 @@ def get_prompt(context: RequestContext, params: Params) -> dict[str, Any]:
     """
     name = _text(params, "name")
     try:
-        prompt = invoke(context.call(PROMPT, name, _arguments(params)), context.registry).value
+        prompt = invoke(context.call(PROMPT, name, _object(params, "arguments", {})), context.registry).value
     except MethodNotFound as error:
         raise UnknownPrompt(name, sign_in=context.caller.may_sign_in) from error
     messages = [
@@ -248,15 +248,8 @@ def _text(params: Params, member: str) -> str:
     return text
 
 
-def _arguments(params: Params) -> Params:
-    arguments = params.get("arguments", {})
-    if not isinstance(arguments, dict):
-        raise MalformedParams("params.arguments must be an object")
-    return arguments
-
-
-def _object(params: Params, member: str) -> Params:
-    value = params.get(member)
+def _object(params: Params, member: str, default: Params | None = None) -> Params:
+    value = params.get(member, default)
     if not isinstance(value, dict):
         raise MalformedParams(f"params.{member} must be an object")
     return value

@@ -1,4 +1,4 @@
-"""MCP's constants, the `RequestContext`, and the checks of ``_meta`` and headers of 2026-07-28.
+"""MCP's constants, the `RequestContext`, what is signed, and the checks of ``_meta`` and headers of 2026-07-28.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic
 """
@@ -7,26 +7,28 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
 import re
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from flask import Flask
+from itsdangerous import SignatureExpired, URLSafeTimedSerializer
 from werkzeug.datastructures import Headers
 
 from ..ask import NO_ANSWERS, Answers
 from ..auth import Caller
 from ..call import COMPLETION, LOG_LEVELS, MCP, METHOD, PROMPT, RESOURCE, Call, Cancellation
-from ..config import NO_DOTS, PREFIX, server_info
+from ..config import NO_DOTS, PREFIX
 from ..envelope import RpcRequest, is_id, notification
 from ..errors import (
     MAX_QUOTED,
     HeaderMismatch,
     InvalidRequest,
     MalformedParams,
-    MethodNotFound,
     UnsupportedVersion,
     one_line,
 )
@@ -59,6 +61,7 @@ LISTEN = "subscriptions/listen"
 # Keys of `_meta`.
 PROTOCOL_VERSION = "io.modelcontextprotocol/protocolVersion"
 CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
 LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
@@ -70,6 +73,8 @@ TARGETS = {"tools/call": (METHOD, "name"), "prompts/get": (PROMPT, "name"), "res
 Send = Callable[[dict[str, Any]], None]
 """Sends a message to the client before the response to its request."""
 
+LEEWAY = 60
+"""Seconds by which the clocks of two machines may differ."""
 
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,30})(\.0+)?")
 _BASE64_START, _BASE64_END = "=?base64?", "?="
@@ -136,7 +141,8 @@ class RequestContext(NamedTuple):
     @property
     def server_info(self) -> dict[str, str]:
         """The name and version of this server."""
-        return server_info(self.app)
+        config = self.app.config
+        return {"name": config[PREFIX + "SERVER_NAME"] or self.app.name, "version": config[PREFIX + "SERVER_VERSION"]}
 
     def tool_name(self, name: str) -> str:
         """Return the name of the tool that a client means, which may use its alias without dots."""
@@ -161,15 +167,14 @@ class RequestContext(NamedTuple):
         )
 
 
-class Notifier:
+class Notifier(NamedTuple):
     """Sends the progress and log messages of one call as notifications."""
 
-    def __init__(self, send: Send, context: RequestContext) -> None:
-        self._send = send
-        self._context = context
+    send: Send
+    context: RequestContext
 
     def progress(self, done: float, total: float | None, message: str | None) -> None:
-        token, progress = self._context.meta.get(PROGRESS_TOKEN), self._context.progress
+        token, progress = self.context.meta.get(PROGRESS_TOKEN), self.context.progress
         # "The progress value MUST increase with each notification", also if the method runs again after a question.
         if not is_progress_token(token) or (progress.done is not None and done <= progress.done):
             return
@@ -177,18 +182,18 @@ class Notifier:
         params: dict[str, Any] = {"progressToken": token, "progress": done}
         if total is not None:
             params["total"] = total
-        if message is not None and self._context.version >= "2025-03-26":
+        if message is not None and self.context.version >= "2025-03-26":
             params["message"] = message
-        self._send(notification("notifications/progress", params))
+        self.send(notification("notifications/progress", params))
 
     def log(self, level: str, data: Any, logger: str | None) -> None:
-        lowest = self._context.log_level.get()
+        lowest = self.context.log_level.get()
         if lowest is None or LOG_LEVELS.index(level) < LOG_LEVELS.index(lowest):
             return
         params = {"level": level, "data": data}
         if logger is not None:
             params["logger"] = logger
-        self._send(notification("notifications/message", params))
+        self.send(notification("notifications/message", params))
 
 
 def is_modern(message: Any, named_version: str | None = None) -> bool:
@@ -202,10 +207,10 @@ def is_modern(message: Any, named_version: str | None = None) -> bool:
     return message.get("method") == DISCOVER or (isinstance(meta, dict) and PROTOCOL_VERSION in meta)
 
 
-def version_header(headers: Headers) -> str | None:
-    """Return the ``MCP-Protocol-Version`` header."""
-    version = headers.get(VERSION_HEADER)
-    return None if version is None else version.strip(" \t")
+def read_header(headers: Headers, name: str) -> str | None:
+    value = headers.get(name)
+    # gunicorn strips the spaces around a value, other servers do not.
+    return None if value is None else value.strip(" \t")
 
 
 def is_progress_token(token: Any) -> bool:
@@ -217,6 +222,36 @@ def require_id(message: RpcRequest) -> None:
     """Reject a null id, which JSON-RPC allows and MCP does not."""
     if message.wants_reply and message.id is None:
         raise InvalidRequest("id must be a string or a number")
+
+
+def signer(app: Flask, salt: str) -> URLSafeTimedSerializer:
+    """Return the serializer that signs for one purpose. The fallback keys verify, but do not sign."""
+    return _serializer(salt, (*(app.config.get("SECRET_KEY_FALLBACKS") or ()), app.secret_key))
+
+
+@functools.lru_cache(maxsize=32)
+def _serializer(salt: str, keys: tuple[str | bytes | None, ...]) -> URLSafeTimedSerializer:
+    return URLSafeTimedSerializer(list(keys), salt=salt)  # type: ignore[arg-type]
+
+
+def load_signed(app: Flask, salt: str, token: Any, max_age: int) -> Any:
+    """Return what was signed for one purpose at most ``max_age`` seconds ago.
+
+    :raises BadData: if it was altered or has expired.
+    """
+    content, issued = signer(app, salt).loads(token, return_timestamp=True)
+    check_age(issued.timestamp(), max_age)
+    return content
+
+
+def check_age(issued: float, max_age: int) -> None:
+    """Check the age of something signed.
+
+    :raises SignatureExpired: if it is too old, or from the future.
+    """
+    age = time.time() - issued
+    if not -LEEWAY <= age <= max_age:
+        raise SignatureExpired(f"the age is {age:.0f} seconds")
 
 
 def with_meta(message: RpcRequest, context: RequestContext) -> RequestContext:
@@ -309,7 +344,7 @@ def check_headers(message: RpcRequest, context: RequestContext) -> None:
     require_modern(context.version)
     if headers is None:
         return
-    method = _header(headers, METHOD_HEADER)
+    method = read_header(headers, METHOD_HEADER)
     if method != message.method:
         raise _mismatch(METHOD_HEADER, method, message.method)
     params: Any = message.params
@@ -327,27 +362,17 @@ def check_headers(message: RpcRequest, context: RequestContext) -> None:
     if message.method == "tools/call":
         arguments = params.get("arguments", {})
         for argument in _mirrored_arguments(params["name"], context) if isinstance(arguments, dict) else ():
-            _check_argument(argument, headers, arguments)
+            value, header = argument.value_in(arguments), _decoded(headers, argument.header)
+            if not _is_equal(header, value):
+                raise HeaderMismatch(f"{argument.header} differs from the argument {argument.path[-1]!r}")
 
 
 def _mirrored_arguments(name: str, context: RequestContext) -> tuple[MirroredArgument, ...]:
     """Return the arguments that a tool's schema marks with ``x-mcp-header``; none for a hidden tool."""
-    methods = context.registry.methods
-    tool = methods.get(context.tool_name(name))
-    if tool is None or not tool.params.mirrored:
+    tool = context.registry.methods.get(context.tool_name(name))
+    if tool is None or not tool.params.mirrored or not tool.listed or not context.caller.has(tool.access):
         return ()
-    try:
-        return methods.find(tool.name, context.caller).params.mirrored
-    except MethodNotFound:
-        return ()
-
-
-def _check_argument(argument: MirroredArgument, headers: Headers, arguments: Any) -> None:
-    value, header = argument.value_in(arguments), _decoded(headers, argument.header)
-    if value is None and header is None:
-        return
-    if header is None or not _is_equal(header, value):
-        raise HeaderMismatch(f"{argument.header} differs from the argument {argument.path[-1]!r}")
+    return tool.params.mirrored
 
 
 def _mismatch(name: str, header: str | None, value: Any) -> HeaderMismatch:
@@ -357,15 +382,9 @@ def _mismatch(name: str, header: str | None, value: Any) -> HeaderMismatch:
     return HeaderMismatch(f"{name} is {one_line(header, MAX_QUOTED)!r}, but the body has {shown!r}")
 
 
-def _header(headers: Headers, name: str) -> str | None:
-    value = headers.get(name)
-    # gunicorn strips the spaces around a value, other servers do not.
-    return None if value is None else value.strip(" \t")
-
-
 def _decoded(headers: Headers, name: str) -> str | None:
     """Return a header whose value may be encoded in base64."""
-    value = _header(headers, name)
+    value = read_header(headers, name)
     if value is None:
         return None
     if value.startswith(_BASE64_START) and value.endswith(_BASE64_END):
@@ -379,7 +398,9 @@ def _decoded(headers: Headers, name: str) -> str | None:
     return value
 
 
-def _is_equal(header: str, value: Any) -> bool:
+def _is_equal(header: str | None, value: Any) -> bool:
+    if header is None or value is None:
+        return header is value
     if isinstance(value, bool):
         return header == ("true" if value else "false")
     if isinstance(value, (int, float)):

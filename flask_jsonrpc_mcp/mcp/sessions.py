@@ -1,8 +1,4 @@
-"""Sessions of clients from before 2026-07-28, without a session store.
-
-``Mcp-Session-Id`` is a signed token with the negotiated version, the client's capabilities and its owner, so every
-worker of every machine can verify it. It does not authenticate: each request is authenticated by itself, and must have
-the same caller.
+"""Sessions of clients from before 2026-07-28: what they negotiate, and what they send in other requests.
 
 A client sends its responses to questions, its cancellations and its log level in requests of their own, which another
 worker may receive. They go through the mailbox. Only responses to open questions are accepted: the id of a question is
@@ -11,29 +7,25 @@ signed, and the mailbox has an entry for it as long as it is open.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import secrets
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from flask import Flask
-from itsdangerous import BadData, SignatureExpired, URLSafeTimedSerializer
+from itsdangerous import BadData
 
 from ..ask import Question
 from ..envelope import VERSION, RpcRequest, is_id
-from ..errors import InvalidRequest, MalformedParams, RpcError, SessionNotFound
+from ..errors import InvalidRequest, MalformedParams, RpcError
 from ..mailbox import NoMailbox, answer_timeout, current_mailbox
 from ..strict_json import write
-from .protocol import LEGACY, LogLevel, RequestContext, Send, features_of, require_id
+from .protocol import LEGACY, LogLevel, Send, features_of, load_signed, require_id, signer
 from .streams import waiting_slot
 from .versions import question_request
-
-LEEWAY = 60
-"""Seconds by which the clocks of two machines may differ."""
 
 CANCEL_MAX_AGE = 60
 """Seconds for which a cancellation is kept; a running call polls every second."""
@@ -45,8 +37,6 @@ MAX_RESPONSE = 1 << 20
 """Maximum size of a response in bytes, because the mailbox keeps it."""
 
 _QUESTION_SALT = "flask-jsonrpc-mcp.question"
-_SALT = "flask-jsonrpc-mcp.session"
-_WARNED = "jsonrpc_mcp_warned_of_no_secret_key"
 
 
 @dataclass(frozen=True)
@@ -72,78 +62,6 @@ def negotiate(message: RpcRequest) -> Session:
         raise MalformedParams("initialize needs params.capabilities and params.clientInfo")
     version = params["protocolVersion"] if params["protocolVersion"] in LEGACY else LEGACY[0]
     return Session(version, features_of(params["capabilities"], version))
-
-
-def can_sign(app: Flask) -> bool:
-    """Whether the app can sign session ids. Without a key clients are served without sessions, as MCP allows."""
-    if app.secret_key:
-        return True
-    if _WARNED not in app.extensions:
-        app.extensions[_WARNED] = True
-        app.logger.warning(
-            "SECRET_KEY is not set, so MCP clients from before 2026-07-28 get no session, and methods cannot ask them"
-            " anything; set it, the same for all workers"
-        )
-    return False
-
-
-def make_id(session: Session, context: RequestContext) -> str:
-    """Build the id of a session."""
-    owner = [context.caller.principal, context.mount()]
-    content = [session.version, sorted(session.capabilities), *owner, secrets.token_hex(8)]
-    return signer(context.app, _SALT).dumps(content)
-
-
-def read_id(token: str, context: RequestContext) -> Session:
-    """Verify the id of a session.
-
-    :raises SessionNotFound: if it was altered, has expired, or is another caller's.
-    """
-    try:
-        session, owner, issued = _load(token, signer(context.app, _SALT))
-        check_age(issued, context.setting("SESSION_MAX_AGE"))
-    except (BadData, TypeError, ValueError) as error:  # the last two for the format of another release
-        raise SessionNotFound() from error
-    if owner != (context.caller.principal, context.mount()):
-        raise SessionNotFound()
-    return session
-
-
-def load_signed(app: Flask, salt: str, token: Any, max_age: int) -> Any:
-    """Return what was signed for one purpose at most ``max_age`` seconds ago.
-
-    :raises BadData: if it was altered or has expired.
-    """
-    content, issued = signer(app, salt).loads(token, return_timestamp=True)
-    check_age(issued.timestamp(), max_age)
-    return content
-
-
-def check_age(issued: float, max_age: int) -> None:
-    """Check the age of something signed, with a leeway for machines whose clocks differ.
-
-    :raises SignatureExpired: if it is too old, or from the future.
-    """
-    age = time.time() - issued
-    if not -LEEWAY <= age <= max_age:
-        raise SignatureExpired(f"the age is {age:.0f} seconds")
-
-
-def signer(app: Flask, salt: str) -> URLSafeTimedSerializer:
-    """Return the serializer that signs for one purpose. The fallback keys verify, but do not sign."""
-    return _serializer(salt, (*(app.config.get("SECRET_KEY_FALLBACKS") or ()), app.secret_key))
-
-
-@functools.lru_cache(maxsize=32)
-def _serializer(salt: str, keys: tuple[str | bytes | None, ...]) -> URLSafeTimedSerializer:
-    return URLSafeTimedSerializer(list(keys), salt=salt)  # type: ignore[arg-type]
-
-
-# Cached, because a client sends the same id with every request.
-@functools.lru_cache(maxsize=1024)
-def _load(token: str, serializer: URLSafeTimedSerializer) -> tuple[Session, tuple[str, str], int]:
-    (version, capabilities, principal, blueprint, _), issued = serializer.loads(token, return_timestamp=True)
-    return Session(version, frozenset(capabilities)), (principal, blueprint), int(issued.timestamp())
 
 
 @dataclass
@@ -232,22 +150,21 @@ class ClientReplies:
         return f"cancelled {self.session_id} {request_id!r}"
 
 
+@dataclass
 class SessionLogLevel(LogLevel):
     """The log level of a session, kept in the mailbox because sessions have no other storage. Read once per request."""
 
-    def __init__(self, replies: ClientReplies) -> None:
-        super().__init__()
-        self._replies = replies
-        self._is_read = False
+    replies: ClientReplies = field(kw_only=True)
+    _is_read: bool = False
 
     def get(self) -> str | None:
         if not self._is_read:
             self._is_read = True
-            self.level = self._replies.poll(self._read)
+            self.level = self.replies.poll(self._read)
         return self.level
 
     def set(self, level: str) -> None:
-        if self._replies.can_ask:
+        if self.replies.can_ask:
             current_mailbox().put(self._key, [level, time.time()], LEVEL_MAX_AGE)
 
     def _read(self) -> str | None:
@@ -258,7 +175,7 @@ class SessionLogLevel(LogLevel):
 
     @property
     def _key(self) -> str:
-        return f"level {self._replies.session_id}"
+        return f"level {self.replies.session_id}"
 
 
 @contextmanager

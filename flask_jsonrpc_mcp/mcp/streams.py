@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 from flask import Response, current_app
 from werkzeug.wsgi import ClosingIterator
 
+from .. import levels
 from ..call import Cancellation
 from ..envelope import RpcResponse
 from ..errors import Overloaded, RpcError
@@ -71,11 +72,14 @@ class Slot:
         with _slots_lock:
             if self not in self._taken and len(self._taken) < self._limit:
                 self._taken.add(self)
+                levels.waiting.add(1)
             return self in self._taken
 
     def release(self) -> None:
         with _slots_lock:
-            self._taken.discard(self)
+            if self in self._taken:
+                self._taken.remove(self)
+                levels.waiting.add(-1)
 
 
 @contextmanager
@@ -141,7 +145,8 @@ class EventStream:
         self._write: Callable[[bytes], object] | None = None
         self._backlog = Backlog()
         self._last_sent = time.monotonic()
-        # The seconds that all writes took, and when the current one began; one tuple, because another thread reads it.
+        # The seconds that all finished writes took, and when the current one began. One tuple, because another thread
+        # reads it.
         self._writes: tuple[float, float | None] = 0.0, None
         # The watching thread writes too, and so does a method that is async or has a timeout.
         self._lock = threading.RLock()
@@ -222,20 +227,25 @@ class EventStream:
         self._last_sent = time.monotonic()
         self._writes = waited + self._last_sent - began, None
 
-    def _watch(self, slot: Slot, checked: float) -> None:
-        """Run in a thread of its own until the stream ends."""
+    def _watch(self, slot: Slot, checked_at: float) -> None:
+        """Run in a thread of its own until the stream ends.
+
+        A client is slow if writes took more than half of the time since the last check. Then the stream needs a slot.
+        """
         waited_before = 0.0
         while not self._ended.is_set():
             self._send_comment()
             now = time.monotonic()
-            if now - checked >= CHECK_EVERY:
-                waited, began = self._writes
-                waited += 0 if began is None else now - began
-                if waited - waited_before < (now - checked) / 2:
+            if now - checked_at >= CHECK_EVERY:
+                finished, current = self._writes
+                current_write = 0.0 if current is None else now - current
+                waited = finished + current_write
+                is_slow = waited - waited_before >= (now - checked_at) / 2
+                if not is_slow:
                     slot.release()
-                elif not slot.acquire() or (began is not None and now - began > SEND_TIMEOUT):
+                elif not slot.acquire() or current_write > SEND_TIMEOUT:
                     self._disconnect()
-                checked, waited_before = now, waited
+                checked_at, waited_before = now, waited
             self._ended.wait(KEEP_ALIVE)
         slot.release()
 
@@ -291,10 +301,12 @@ class StreamResponse(Response):
         if writer is None:
             stream.watch_in_thread()
         reply = None
+        levels.streams.add(1)
         try:
             reply = self._run(stream)
         finally:
             unsent = stream.end(reply)
+            levels.streams.add(-1)
         if stream.has_begun or self._cancellation.by_client:
             stream.begin()
             return ClosingIterator(unsent, self.close)

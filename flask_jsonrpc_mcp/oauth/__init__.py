@@ -1,4 +1,10 @@
-"""Accept the access tokens of an OAuth 2.1 authorization server. Needs the extra ``flask-jsonrpc-mcp[oauth]``."""
+"""Sign in with OAuth 2.1.
+
+`OAuthResource` accepts the access tokens of an authorization server; it needs the extra ``flask-jsonrpc-mcp[oauth]``.
+`OAuthServer` makes the app an authorization server itself; it needs the extra ``flask-jsonrpc-mcp[oauth-server]``.
+"""
+
+from typing import TYPE_CHECKING, Any
 
 try:
     from .resource import OAuthResource
@@ -6,4 +12,16 @@ try:
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(f"{error}; install flask-jsonrpc-mcp[oauth]", name=error.name) from error
 
-__all__ = ["AccessToken", "OAuthResource"]
+if TYPE_CHECKING:
+    from ..oauth_server import FileGrants, Grant, OAuthServer, SqlGrants
+
+__all__ = ["AccessToken", "FileGrants", "Grant", "OAuthResource", "OAuthServer", "SqlGrants"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the authorization server when it is used, because its packages may not be installed."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .. import oauth_server
+
+    return getattr(oauth_server, name)

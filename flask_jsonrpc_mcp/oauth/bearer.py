@@ -14,32 +14,32 @@ from flask.sansio.app import App
 from werkzeug.datastructures import Authorization
 from werkzeug.routing import BuildError
 
-from ..auth import HTTPAuthSignIn, is_refused
-from ..config import PREFIX, server_info
+from ..auth import ACCESS_TOKEN
+from ..config import PREFIX, server_name
 from ..errors import MAX_QUOTED, InsufficientScope, RpcError, Unauthorized, one_line
+from ..httpauth import HTTPAuthSignIn, is_refused
 from ..registry import EXTENSION, Registry
 from .diagnosis import check_issuers, check_public_url
 from .metadata import add_routes, public_urls_of
-from .tokens import AccessToken, InvalidToken, Verifier, scopes_in
+from .tokens import AccessToken, InvalidToken, TokenVerifier, scopes_in
 
 if TYPE_CHECKING:
     from .resource import OAuthResource
 
 VERIFIERS = "jsonrpc_mcp_oauth"
-"""``app.extensions["jsonrpc_mcp_oauth"]`` has the `Verifier` of each `OAuthResource`."""
+"""``app.extensions["jsonrpc_mcp_oauth"]`` has the `TokenVerifier` of each `OAuthResource`."""
 
 CLIENT_CREDENTIALS = "io.modelcontextprotocol/oauth-client-credentials"
 
 # Without the token, so that no code can store it.
 _CREDENTIALS = Authorization("bearer", {})
-_ENVIRON_KEY = "flask_jsonrpc_mcp.access_token"
 # Also with a tab after the scheme: the response then names the mistake.
 _BEARER = re.compile(r"\s*bearer(?!\S)", re.IGNORECASE)
 
 
 def current_token() -> AccessToken | None:
     """Return the access token of the current request, if it has one."""
-    token: AccessToken | None = request.environ.get(_ENVIRON_KEY)
+    token: AccessToken | None = request.environ.get(ACCESS_TOKEN)
     return token
 
 
@@ -53,14 +53,14 @@ class OAuthSignIn(HTTPAuthSignIn):
         self.auth: OAuthResource = auth
 
     def mount(self, app: App) -> None:
-        verifiers: dict[OAuthResource, Verifier] = app.extensions.setdefault(VERIFIERS, {})
+        verifiers: dict[OAuthResource, TokenVerifier] = app.extensions.setdefault(VERIFIERS, {})
         if self.auth not in verifiers:
             verifiers[self.auth] = self.auth.make_verifier(app)
         add_routes(app)
 
     @property
-    def verifier(self) -> Verifier:
-        verifier: Verifier = current_app.extensions[VERIFIERS][self.auth]
+    def verifier(self) -> TokenVerifier:
+        verifier: TokenVerifier = current_app.extensions[VERIFIERS][self.auth]
         return verifier
 
     @property
@@ -78,6 +78,9 @@ class OAuthSignIn(HTTPAuthSignIn):
             return {}
         return {"oauth": {"resourceMetadata": url, "issuers": list(self.verifier.issuers)}}
 
+    def check_ready(self) -> float | None:
+        return self.verifier.check_ready()
+
     def problems(self, path: str | None) -> Iterator[tuple[str, str]]:
         yield from check_issuers(self.verifier.issuers, fetches_keys=self.auth.fetches_keys)
         yield from check_public_url(current_app.config[PREFIX + "PUBLIC_URL"], path)
@@ -88,7 +91,7 @@ class OAuthSignIn(HTTPAuthSignIn):
         if self.auth.scopes:
             members["scopes_supported"] = self._shown(self.auth.scopes)
         members["bearer_methods_supported"] = ["header"]
-        members["resource_name"] = server_info(current_app)["name"]
+        members["resource_name"] = server_name(current_app)
         if self.auth.documentation is not None:
             members["resource_documentation"] = self.auth.documentation
         return members
@@ -129,13 +132,14 @@ class OAuthSignIn(HTTPAuthSignIn):
         text = request.headers["Authorization"].strip(" ").partition(" ")[2].strip(" ")
         try:
             token = self.verifier.verify(text, public_urls_of(_blueprint()).resource)
-            request.environ[_ENVIRON_KEY] = token
+            request.environ[ACCESS_TOKEN] = token
             if not self.auth.scopes <= token.scopes:
                 raise InsufficientScope(self.auth.scopes)
             return self._find_user(token), _CREDENTIALS
         except InvalidToken as refused:
             facts = "".join(f" {name}={fact!r}" for name, fact in refused.facts.items())
-            current_app.logger.warning("access token refused: %s%s", refused.reason, facts)
+            fields = {"reason": refused.reason, **refused.facts}
+            current_app.logger.warning("access token refused: %s%s", refused.reason, facts, extra=fields)
             raise
 
     def _find_user(self, token: AccessToken) -> Any:
@@ -147,7 +151,7 @@ class OAuthSignIn(HTTPAuthSignIn):
         return token if user is True else user
 
     def apply_token(self, caller: Any) -> Any:
-        token: AccessToken = request.environ[_ENVIRON_KEY]
+        token: AccessToken = request.environ[ACCESS_TOKEN]
         machine = token.client_id if token.subject is None else None
         return replace(
             caller, scopes=token.scopes, principal=_principal(token.issuer, token.subject, machine, caller.principal)

@@ -39,6 +39,10 @@ class Introspection:
         self._inactive: TokenCache[bool] = TokenCache()
         self._paused_until: float | None = None
 
+    def check_ready(self) -> float:
+        discover(self._issuer)
+        return 0.0
+
     def read(self, token: str, facts: dict[str, Any]) -> Mapping[str, Any]:
         key = digest(token)
         if self._inactive.get(key) is not None:
@@ -67,7 +71,8 @@ class Introspection:
         except ServerFailure as failure:
             # A response is no reason for a pause: it may be about this token, and anybody can send one.
             self._paused_until = time.monotonic() + PAUSE if failure.status is None else None
-            current_app.logger.error("%s cannot introspect an access token: %s", self._issuer, failure)
+            facts = {"issuer": self._issuer, "reason": str(failure)}
+            current_app.logger.error("%(issuer)s cannot introspect an access token: %(reason)s", facts, extra=facts)
             raise SignInUnavailable() from failure
         self._paused_until = None
         return reply

@@ -44,6 +44,9 @@ class JwtReader:
         self._algorithms = frozenset(algorithms)
         self._registry = _Registry(algorithms=self._algorithms, strict_check_header=False)
 
+    def check_ready(self) -> float:
+        return max(keys.check_ready() for keys in self._keys.values())
+
     def read(self, token: str, facts: dict[str, Any]) -> Mapping[str, Any]:
         if not _JWS.fullmatch(token) or token.index(".") > self._registry.max_header_length:
             raise InvalidToken("it is not a signed JSON Web Token")

@@ -53,6 +53,12 @@ _MAX_AGE = re.compile(r"(?:^|[\s,])max-age=(\d{1,9})(?=$|[\s,])", re.IGNORECASE)
 class KeySource(Protocol):
     """The keys of an issuer."""
 
+    def check_ready(self) -> float:
+        """Return how many seconds ago the keys were fetched.
+
+        :raises SignInUnavailable: if they are not known.
+        """
+
     def find(self, kid: str | None, alg: str) -> Key | None:
         """Return the key of a token; ``None`` if there is none, or the token does not say which.
 
@@ -114,6 +120,9 @@ class StaticKeys:
         if not self._keys:
             raise ValueError("keys has no public key that can verify signatures: RSA of 2048 bits or more, EC or OKP")
 
+    def check_ready(self) -> float:
+        return 0.0
+
     def find(self, kid: str | None, alg: str) -> Key | None:
         return select_key(self._keys, kid, alg)
 
@@ -147,6 +156,16 @@ class FetchedKeys:
         if kid is not None and not self._knows(kid) and self._has_failed:
             raise SignInUnavailable()  # it may be a new key
         return select_key(keys, kid, alg)
+
+    def check_ready(self) -> float:
+        if self._keys is None:
+            self._refresh(FIRST_COOLDOWN)
+        elif time.monotonic() >= self._stale:
+            self._refresh(COOLDOWN)
+        age = time.monotonic() - self._fetched
+        if self._keys is None or age > MAX_STALE:
+            raise SignInUnavailable()
+        return age
 
     @property
     def _has_failed(self) -> bool:
@@ -186,7 +205,8 @@ class FetchedKeys:
         finally:
             self._tried = time.monotonic()
         if not keys:
-            current_app.logger.warning("%s has no key that can verify signatures", self._uri)
+            facts = {"issuer": self._issuer, "uri": self._uri}
+            current_app.logger.warning("%(uri)s has no key that can verify signatures", facts, extra=facts)
         found = _MAX_AGE.search(document.headers.get("Cache-Control", ""))
         age = MAX_AGE if found is None else min(max(int(found[1]), AGES[0]), AGES[1])
         self._fetched, self._stale, self._keys = self._tried, self._tried + age, keys
@@ -196,4 +216,5 @@ class FetchedKeys:
         if self._warned is None or now - self._warned >= WARN_EVERY:
             self._warned = now
             log = current_app.logger.error if self._keys is None else current_app.logger.warning
-            log("the keys of %s cannot be fetched: %s", self._issuer, failure)
+            facts = {"issuer": self._issuer, "reason": str(failure)}
+            log("the keys of %(issuer)s cannot be fetched: %(reason)s", facts, extra=facts)

@@ -20,6 +20,7 @@ from ..registry import EXTENSION, Registry
 
 if TYPE_CHECKING:
     from .bearer import OAuthSignIn
+    from .resource import OAuthResource
 
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 ENDPOINT = "jsonrpc_mcp_protected_resource"
@@ -62,7 +63,7 @@ def public_urls_of(blueprint: str, variables: Mapping[str, Any] | None = None) -
     host, slash, path = url.partition("://")[2].partition("/") if has_host else ("", "", url)
     # Without SCRIPT_NAME, which is a part of the public URL already, and without what url_defaults of the app may add.
     path = (slash + path).removeprefix(request.script_root).partition("?")[0]
-    public = _public_url()
+    public = public_url()
     if has_host and urlsplit(public).hostname != host_name(host).lower():
         # Blueprints that differ in their hosts only would accept each other's tokens.
         raise _fault(f"OAuth does not work on {host}: it is not the host of the public URL, which is {public}")
@@ -72,7 +73,11 @@ def public_urls_of(blueprint: str, variables: Mapping[str, Any] | None = None) -
     return urls
 
 
-def _public_url() -> str:
+def public_url() -> str:
+    """Return the public URL of the app.
+
+    :raises ServerFault: if it is not known.
+    """
     configured: str | None = current_app.config[PREFIX + "PUBLIC_URL"]
     if configured is not None:
         return configured
@@ -87,7 +92,8 @@ def _public_url() -> str:
 
 def _fault(reason: str) -> ServerFault:
     fault = ServerFault(new_id())
-    current_app.logger.error("%s, id=%s", reason, fault.error_id)
+    facts = {"reason": reason, "id": fault.error_id}
+    current_app.logger.error("%(reason)s, id=%(id)s", facts, extra=facts)
     return fault
 
 
@@ -114,10 +120,15 @@ def serve_metadata(suffix: str | None = None) -> Response:
         response = no_content() if request.method == "OPTIONS" else _respond(suffix)
     except RpcError as error:
         response = rest_error(error)
-    # For pages of all sites: the document has no secrets, and a client in a browser fetches it before anything else.
+    # The document has no secrets, and a client in a browser fetches it before anything else.
+    return allow_all_origins(response, _VERBS)
+
+
+def allow_all_origins(response: Response, verbs: str) -> Response:
+    """Add CORS headers for pages of all sites, whose requests have no cookies."""
     response.headers["Access-Control-Allow-Origin"] = "*"
     if request.method == "OPTIONS":
-        response.headers["Allow"] = response.headers["Access-Control-Allow-Methods"] = _VERBS
+        response.headers["Allow"] = response.headers["Access-Control-Allow-Methods"] = verbs
         requested = request.headers.get("Access-Control-Request-Headers")
         if requested is not None:
             response.headers["Access-Control-Allow-Headers"] = requested
@@ -125,9 +136,30 @@ def serve_metadata(suffix: str | None = None) -> Response:
     return response
 
 
+def find_resource(url: str | None, auth: OAuthResource) -> str | None:
+    """Return the URL of the MCP endpoint that accepts the tokens of an auth object, as a client names it.
+
+    :param url: With or without a slash at the end; ``None`` for the only one.
+    :returns: ``None`` if there is no such endpoint, or several.
+    """
+    public = public_url()
+    url = None if url is None else url.removesuffix("/")
+    if url is not None and not url.startswith(f"{public}/"):
+        return None
+    try:
+        blueprint, variables = _only_blueprint() if url is None else _blueprint_at(url.removeprefix(public))
+        sign_in = _oauth_of(current_app.extensions.get(EXTENSION, {}).get(blueprint))
+    except NoSuchPath:
+        return None
+    if sign_in is None or sign_in.auth is not auth:
+        return None
+    resource = public_urls_of(blueprint, variables).resource
+    return resource if url in (None, resource) else None
+
+
 def _respond(suffix: str | None) -> Response:
     blueprint, variables = _only_blueprint() if suffix is None else _blueprint_at(f"/{suffix}")
-    sign_in = _oauth_of(current_app.extensions[EXTENSION].get(blueprint))
+    sign_in = _oauth_of(current_app.extensions.get(EXTENSION, {}).get(blueprint))
     if sign_in is None:
         raise NoSuchPath()
     response = json_response(sign_in.document(public_urls_of(blueprint, variables).resource))
@@ -136,10 +168,12 @@ def _respond(suffix: str | None) -> Response:
 
 
 def _only_blueprint() -> tuple[str, dict[str, Any]]:
-    registries: dict[str, Registry] = current_app.extensions[EXTENSION]
+    registries: dict[str, Registry] = current_app.extensions.get(EXTENSION, {})
     names = [name for name, registry in registries.items() if _oauth_of(registry) is not None]
+    if len(names) != 1:
+        raise NoSuchPath()
     [rule, *_] = current_app.url_map.iter_rules(names[0] + _MCP)
-    if len(names) > 1 or rule.arguments:
+    if rule.arguments:
         raise NoSuchPath()
     return names[0], {}
 

@@ -16,7 +16,7 @@ from .bearer import OAuthSignIn, current_token
 from .introspection import Introspection
 from .json_web_tokens import ALGORITHMS, JwtReader
 from .keys import FetchedKeys, KeySource, StaticKeys
-from .tokens import REMEMBER, AccessToken, Reader, Verifier
+from .tokens import REMEMBER, AccessToken, Reader, TokenVerifier, Verifier
 
 
 class OAuthResource(HTTPTokenAuth):  # type: ignore[misc] # Flask-HTTPAuth has no types
@@ -113,7 +113,7 @@ class OAuthResource(HTTPTokenAuth):  # type: ignore[misc] # Flask-HTTPAuth has n
         """Refuse ``login_required``: the audience of a token is the MCP endpoint, and no other view."""
         raise RuntimeError("an OAuthResource works on a McpBlueprint only; use another auth object for login_required")
 
-    def make_verifier(self, app: App) -> Verifier:
+    def make_verifier(self, app: App) -> TokenVerifier:
         """Build the verifier for an app.
 
         :raises ValueError: if there is no issuer.

@@ -111,6 +111,12 @@ def digest(*texts: str) -> bytes:
 class Reader(Protocol):
     """Finds the claims of a token."""
 
+    def check_ready(self) -> float:
+        """Return how many seconds ago the authorization server was reached.
+
+        :raises Exception: if what tokens are verified with is not known.
+        """
+
     def read(self, token: str, facts: dict[str, Any]) -> Mapping[str, Any]:
         """Return the claims, whatever their audience.
 
@@ -120,9 +126,31 @@ class Reader(Protocol):
         """
 
 
+class TokenVerifier(Protocol):
+    """Verifies the tokens for the blueprints of an app."""
+
+    @property
+    def issuers(self) -> tuple[str, ...]:
+        """The issuers whose tokens are accepted."""
+
+    def verify(self, token: str, resource: str) -> AccessToken:
+        """Verify a token for a resource.
+
+        :param resource: The URL of the MCP endpoint.
+        :raises InvalidToken: if it is not valid.
+        :raises SignInUnavailable: if the authorization server cannot be reached.
+        """
+
+    def check_ready(self) -> float:
+        """Return how many seconds ago what it needs was reached.
+
+        :raises Exception: of any class, if it cannot be reached.
+        """
+
+
 @dataclass(frozen=True, eq=False)
 class Verifier:
-    """Verifies the tokens for the blueprints of an app.
+    """Verifies tokens by their claims.
 
     :param issuers: The issuers whose tokens are accepted.
     :param audiences: Accepted instead of the URL of the resource.
@@ -140,12 +168,7 @@ class Verifier:
     _cache: TokenCache[AccessToken] = field(default_factory=TokenCache, init=False, repr=False)
 
     def verify(self, token: str, resource: str) -> AccessToken:
-        """Verify a token for a resource.
-
-        :param resource: The URL of the MCP endpoint.
-        :raises InvalidToken: if it is not valid.
-        :raises SignInUnavailable: if the authorization server cannot be reached.
-        """
+        """See `TokenVerifier`."""
         if len(token) > self.max_token:
             raise InvalidToken("it is too long")
         key = digest(resource, token)
@@ -163,6 +186,10 @@ class Verifier:
         if self.remember:
             self._cache.put(key, verified, self.remember)
         return verified
+
+    def check_ready(self) -> float:
+        """See `TokenVerifier`."""
+        return self.reader.check_ready()
 
     def _check(self, claims: Mapping[str, Any], resource: str) -> AccessToken:
         issuer = claims.get("iss")

@@ -4,17 +4,21 @@
 model; by default the function's type hints. All become a `Shape`, a JSON Schema that is published and enforced.
 Mistakes raise when the method is registered; the validator is compiled for the first call. In the order to read them:
 
-* ``params``: from a declaration to `Params`, which binds the arguments of a call; ``forms``: the same for elicitation
-* ``shape``: `Shape`, and the messages for invalid values
-* ``types``: from hints to JSON Schema, and back from JSON to Python values; ``signatures``: which hints there are
+* ``shape``: `Shape`, `Params`, which binds the arguments of a call, and the messages for invalid values
+* ``params``: from a declaration to `Params`; ``forms``: the same for elicitation
+* ``types``: from hints to JSON Schema, and back from JSON to Python values; ``signatures``: which hints there are;
+  ``notes``: what ``Annotated`` adds to them
 * ``marshmallow_schemas``, ``pydantic_types``: the same for the classes of these libraries
-* ``validator``: jsonschema with our keywords; ``formats``: formats and patterns
+* ``dialects``: check schemas; ``validator``: jsonschema with our keywords; ``formats``: formats and patterns
+* ``texts``: arguments that arrive as text, such as those of a query string
 * ``walk``: build and traverse schemas
 """
 
-from .params import MIRROR_KEYWORD, MirroredArgument, Params, compile_output, compile_params, read_texts
-from .shape import SchemaSpec, Shape
+from .params import MIRROR_KEYWORD, compile_output, compile_params, mirrored_arguments
+from .shape import MirroredArgument, Params, SchemaSpec, Shape
 from .signatures import Function
+from .texts import read_texts
+from .walk import Secret
 
 __all__ = [
     "MIRROR_KEYWORD",
@@ -22,8 +26,10 @@ __all__ = [
     "MirroredArgument",
     "Params",
     "SchemaSpec",
+    "Secret",
     "Shape",
     "compile_output",
     "compile_params",
+    "mirrored_arguments",
     "read_texts",
 ]

@@ -25,7 +25,7 @@ from .walk import ERROR_TEXTS, Definitions, nullable, object_schema, tuple_schem
 Partial = bool | Collection[str] | None
 """Which required members may be missing: all (``True``), these, or as the schema itself says (``None``)."""
 
-_FROM_METADATA = ("title", "description", "examples", "deprecated")
+_FROM_METADATA = ("title", "description", "examples", "deprecated", "writeOnly")
 
 # What Python's regular expressions have and ECMA's do not.
 _PYTHON_ONLY = re.compile(r"\(\?P|\\[AZ]|\(\?[aiLmsux-]|\(\?#|\(\?\(")

@@ -1,4 +1,4 @@
-"""Compile the parameters and the output of a method, and convert the arguments of a call to those of the function."""
+"""Compile what a method takes and returns, when it is registered: `Params`, and the `Shape` of the output."""
 
 from __future__ import annotations
 
@@ -7,18 +7,15 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from .. import strict_json
 from ..content import is_content_hint
-from ..errors import InvalidParams, ParseError, Problem, pointer
 from ..strict_json import to_plain
-from .shape import SchemaSpec, Shape, check_schema, read_classes
+from .shape import MirroredArgument, Params, SchemaSpec, Shape, check_schema, read_classes
 from .signatures import Function, parameters_as_members
 from .types import HintConverter, is_class_hint, is_object_hint
-from .walk import Schema, resolve, types_of, walk
+from .walk import Schema, resolve, walk
 
 if TYPE_CHECKING:
     from .marshmallow_schemas import MarshmallowSchema
@@ -37,77 +34,6 @@ _APPLICATORS = ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "depende
 _OPENNESS = ("additionalProperties", "unevaluatedProperties")
 
 _SPECS = "a JSON Schema dict, a marshmallow schema or a dict of its fields, or a pydantic model"
-
-
-class MirroredArgument(NamedTuple):
-    """An argument, by its path of properties, and the name of the header that repeats it."""
-
-    header: str
-    path: tuple[str, ...]
-
-    def value_in(self, arguments: Any) -> Any:
-        """Find its value; ``None`` if it is missing."""
-        for step in self.path:
-            arguments = arguments.get(step) if isinstance(arguments, Mapping) else None
-        return arguments
-
-
-@dataclass(frozen=True, eq=False)
-class Params:
-    """The parameters of a method.
-
-    :param load: Converts valid arguments to the values that the function takes.
-    :param whole: The function has one parameter, which takes all arguments as one object.
-    :param reserved: Names that Python passes itself, such as the ``self`` of a bound method.
-    """
-
-    shape: Shape
-    load: Callable[[Mapping[str, Any]], Any] = dict
-    whole: bool = False
-    reserved: frozenset[str] = frozenset()
-
-    @property
-    def schema(self) -> dict[str, Any]:
-        return self.shape.schema
-
-    @cached_property
-    def mirrored(self) -> tuple[MirroredArgument, ...]:
-        """The arguments that HTTP clients repeat in headers.
-
-        :raises ValueError: for an ``x-mcp-header`` because of which clients would refuse the whole tool.
-        """
-        found = tuple(_mirrored_properties(self.schema, ()))
-        if len(found) != sum(MIRROR_KEYWORD in inner for inner in walk(self.schema)):
-            raise ValueError(
-                f"{MIRROR_KEYWORD} is allowed on properties only, not inside lists, alternatives or references"
-            )
-        if len(found) != len({mirrored.header.lower() for mirrored in found}):
-            raise ValueError(f"two properties have the same {MIRROR_KEYWORD}; header names are case-insensitive")
-        return found
-
-    def bind(self, arguments: Mapping[str, Any] | Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Validate arguments, by name or by position, and convert them to those of the Python call.
-
-        :raises InvalidParams: with every problem.
-        """
-        named = arguments if isinstance(arguments, Mapping) else self._by_name(arguments)
-        collisions = self.reserved & named.keys()
-        others = [Problem(pointer("", name), "is not expected here") for name in collisions] if collisions else []
-        loaded = self.shape.load(named, self.load, others)
-        if self.whole:
-            return (loaded,), {}
-        if not isinstance(loaded, Mapping):
-            raise TypeError(
-                f"params loads a {type(loaded).__name__}, but the function takes its arguments by name;"
-                " give it one parameter for all of them"
-            )
-        return (), dict(loaded)
-
-    def _by_name(self, values: Sequence[Any]) -> dict[str, Any]:
-        names = list(self.schema["properties"])
-        if len(values) > len(names):
-            raise InvalidParams([Problem("", f"takes at most {len(names)} arguments, got {len(values)}")])
-        return dict(zip(names, values, strict=False))
 
 
 def compile_params(function: Function, spec: SchemaSpec | None) -> Params:
@@ -132,25 +58,6 @@ def compile_output(function: Function, spec: SchemaSpec | None, *, enforced: boo
     """
     shape = _output_of_hint(function) if spec is None else _output_of_spec(spec)
     return shape if shape is None or enforced else replace(shape, enforced=False)
-
-
-def read_texts(schema: Schema, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Parse the arguments of prompts and URIs, which are strings, as the JSON types of a schema.
-
-    A string that cannot be parsed stays as it is, and the validator rejects it.
-    """
-    properties = schema["properties"]
-    return {
-        name: _parse(text) if isinstance(text, str) and "string" not in types_of(properties.get(name), schema) else text
-        for name, text in arguments.items()
-    }
-
-
-def _parse(text: str) -> Any:
-    try:
-        return strict_json.read(text)
-    except ParseError:
-        return text
 
 
 def _params_of_hints(function: Function) -> Params:
@@ -215,7 +122,7 @@ def _closed(schema: dict[str, Any], names: Sequence[str] | None) -> dict[str, An
     """
     if not any(keyword in schema for keyword in _APPLICATORS):
         return {**schema, "additionalProperties": False}
-    from .validator import knows_keyword  # see `shape`
+    from .dialects import knows_keyword  # see `shape`
 
     if knows_keyword(schema, "unevaluatedProperties"):
         return {**schema, "unevaluatedProperties": False}
@@ -321,6 +228,21 @@ def _output_of_hint(function: Function) -> Shape | None:
         return converter.shape_of(converted) if converted.schema else None
     except TypeError as error:
         raise TypeError(f"the return hint: {error}; change it, or describe the result with output=") from error
+
+
+def mirrored_arguments(schema: Schema) -> tuple[MirroredArgument, ...]:
+    """Find the properties with ``x-mcp-header``.
+
+    :raises ValueError: for one because of which clients would refuse the whole tool.
+    """
+    found = tuple(_mirrored_properties(schema, ()))
+    if len(found) != sum(MIRROR_KEYWORD in inner for inner in walk(schema)):
+        raise ValueError(
+            f"{MIRROR_KEYWORD} is allowed on properties only, not inside lists, alternatives or references"
+        )
+    if len(found) != len({mirrored.header.lower() for mirrored in found}):
+        raise ValueError(f"two properties have the same {MIRROR_KEYWORD}; header names are case-insensitive")
+    return found
 
 
 def _mirrored_properties(schema: Schema, path: tuple[str, ...]) -> Iterator[MirroredArgument]:

@@ -1,8 +1,9 @@
 """`Shape`: a JSON Schema that is published to clients and enforced on values, and the messages for invalid ones.
+`Params`: the shape of a method's arguments, and how they are passed to its function.
 
 jsonschema, marshmallow and pydantic take longer to import than everything else an app with tools needs. So this package
-imports `validator`, `marshmallow_schemas` and `pydantic_types` inside functions, for the first value or declaration
-that needs them.
+imports `validator`, `dialects`, `marshmallow_schemas` and `pydantic_types` inside functions, for the first value or
+declaration that needs them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ..errors import MAX_PROBLEMS, MAX_QUOTED, InvalidParams, Problem, one_line, pointer
 from ..strict_json import to_plain
@@ -62,8 +63,10 @@ class ResultError(Exception):
 
 
 @dataclass
-class Run:
-    """The state of one validation, and of the loading that follows.
+class Validation:
+    """The state of the validation of one value, and of the loading that follows. A context manager.
+
+    jsonschema calls the function of a keyword without any state, so it is in `running_validation`.
 
     :param fits: Cached results: whether an object or list is valid, by the ids of the reference and of the value.
     :param fail_fast: Only yes or no matters, so one error is enough.
@@ -75,15 +78,19 @@ class Run:
     collecting: bool = False
     collected: set[Any] = field(default_factory=set)
 
-    def __enter__(self) -> Run:
-        self._token = RUN.set(self)
+    def nested(self, *, fail_fast: bool = False, collecting: bool = False) -> Validation:
+        """Return the state for a part of the value, with the same cache."""
+        return Validation(self.fits, fail_fast, collecting)
+
+    def __enter__(self) -> Validation:
+        self._token = running_validation.set(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        RUN.reset(self._token)
+        running_validation.reset(self._token)
 
 
-RUN: ContextVar[Run] = ContextVar("run")
+running_validation: ContextVar[Validation] = ContextVar("flask_jsonrpc_mcp.running_validation")
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +129,7 @@ class Shape:
         """List what is wrong with a value, in the order of the schema, at most `MAX_PROBLEMS`."""
         if self._is_accepted(value):
             return []
-        with Run():
+        with Validation():
             return self._find_problems(value)
 
     def load(self, value: Any, load: Callable[[Any], Any], others: Sequence[Problem] = ()) -> Any:
@@ -131,7 +138,7 @@ class Shape:
         :param others: More problems to report.
         :raises InvalidParams: with every problem.
         """
-        with Run():
+        with Validation():
             problems = [] if self._is_accepted(value) else self._find_problems(value)
             if problems or others:
                 raise InvalidParams([*problems, *others])
@@ -159,7 +166,7 @@ class Shape:
         """Return whether a part of the value that is being loaded is valid."""
         if self._is_accepted(value):
             return True
-        with Run(RUN.get().fits, fail_fast=True):
+        with running_validation.get().nested(fail_fast=True):
             return self._validator.is_valid(value)
 
     def dump_result(self, result: Any) -> Any:
@@ -174,12 +181,70 @@ class Shape:
         return plain
 
 
+class MirroredArgument(NamedTuple):
+    """An argument, by its path of properties, and the name of the header that repeats it."""
+
+    header: str
+    path: tuple[str, ...]
+
+    def value_in(self, arguments: Any) -> Any:
+        """Find its value; ``None`` if it is missing."""
+        for step in self.path:
+            arguments = arguments.get(step) if isinstance(arguments, Mapping) else None
+        return arguments
+
+
+@dataclass(frozen=True, eq=False)
+class Params:
+    """The parameters of a method.
+
+    :param load: Converts valid arguments to the values that the function takes.
+    :param whole: The function has one parameter, which takes all arguments as one object.
+    :param reserved: Names that Python passes itself, such as the ``self`` of a bound method.
+    :param mirrored: The arguments that HTTP clients repeat in headers.
+    """
+
+    shape: Shape
+    load: Callable[[Mapping[str, Any]], Any] = dict
+    whole: bool = False
+    reserved: frozenset[str] = frozenset()
+    mirrored: tuple[MirroredArgument, ...] = ()
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        return self.shape.schema
+
+    def bind(self, arguments: Mapping[str, Any] | Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Validate arguments, by name or by position, and convert them to those of the Python call.
+
+        :raises InvalidParams: with every problem.
+        """
+        named = arguments if isinstance(arguments, Mapping) else self._by_name(arguments)
+        collisions = self.reserved & named.keys()
+        others = [Problem(pointer("", name), "is not expected here") for name in collisions] if collisions else []
+        loaded = self.shape.load(named, self.load, others)
+        if self.whole:
+            return (loaded,), {}
+        if not isinstance(loaded, Mapping):
+            raise TypeError(
+                f"params loads a {type(loaded).__name__}, but the function takes its arguments by name;"
+                " give it one parameter for all of them"
+            )
+        return (), dict(loaded)
+
+    def _by_name(self, values: Sequence[Any]) -> dict[str, Any]:
+        names = list(self.schema["properties"])
+        if len(values) > len(names):
+            raise InvalidParams([Problem("", f"takes at most {len(names)} arguments, got {len(values)}")])
+        return dict(zip(names, values, strict=False))
+
+
 def check_schema(schema: Schema) -> None:
     """Check a JSON Schema that was not generated here.
 
     :raises ValueError: if it is not valid, or has a reference that points out of it.
     """
-    from .validator import check_schema as check
+    from .dialects import check_schema as check
 
     check(schema)
 

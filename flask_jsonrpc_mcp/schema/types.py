@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import datetime
 import functools
-import math
-import operator
-import sys
 import types
 import uuid
 from collections import abc
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from ..errors import MAX_PROBLEMS, InvalidParams, Problem, pointer
-from ..strict_json import is_lazy, is_pydantic, to_plain
+from ..strict_json import is_pydantic, to_plain
 from . import formats
-from .shape import Shape, check_schema, describe_limit
+from .notes import check_limits, flatten, is_left_to_pydantic, is_pydantic_field, keywords_of, limits_of, rules_of
+from .shape import Shape, check_schema
 from .signatures import OPTIONAL, REQUIRED, Member, is_typed_dict, kind_of, kinds_of, members_of, name_of, unwrap
 from .walk import ANNOTATIONS, Definitions, nullable, object_schema, tuple_schema, types_of
 
@@ -30,21 +28,6 @@ _ARRAYS = (list, tuple, abc.Sequence, abc.MutableSequence, abc.Collection)
 _SETS = (set, frozenset, abc.Set, abc.MutableSet)
 _OBJECTS = (dict, abc.Mapping, abc.MutableMapping)
 _STREAMS = (abc.Generator, abc.Iterator, abc.Iterable, abc.AsyncGenerator, abc.AsyncIterator, abc.AsyncIterable)
-
-# The limits of annotated_types and pydantic: the keyword, and the test of a Python value.
-_LIMITS: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
-    "ge": ("minimum", operator.ge),
-    "gt": ("exclusiveMinimum", operator.gt),
-    "le": ("maximum", operator.le),
-    "lt": ("exclusiveMaximum", operator.lt),
-    "multiple_of": ("multipleOf", lambda value, limit: not value % limit),
-    "min_length": ("minLength", lambda value, limit: len(value) >= limit),
-    "max_length": ("maxLength", lambda value, limit: len(value) <= limit),
-}
-_NOUNS = {"string": "Length", "array": "Items", "object": "Properties"}
-
-# Settings of pydantic.Field and StringConstraints that only pydantic itself can apply.
-_PYDANTIC_ONLY = ("strip_whitespace", "to_upper", "to_lower", "max_digits", "decimal_places", "discriminator")
 
 # Keywords in Annotated that jsonschema-rs treats as jsonschema does, for numbers that a float holds exactly.
 _TREATED_ALIKE = {
@@ -160,7 +143,7 @@ class HintConverter:
         schema, load = converted
         if member.default is REQUIRED or member.default is OPTIONAL:
             return converted
-        if _is_pydantic_field(member.default):
+        if is_pydantic_field(member.default):
             raise TypeError(
                 "its default is a pydantic Field; write Annotated[..., Field(...)], and the default after it"
             )
@@ -188,25 +171,25 @@ class HintConverter:
         del schema["default"]
 
     def _annotated(self, hint: Any, notes: Sequence[Any]) -> Converted:
-        flat = list(_flatten(notes))
+        flat = list(flatten(notes))
         limits: dict[str, Any] = {}
-        if any(map(_is_left_to_pydantic, flat)):
+        if any(map(is_left_to_pydantic, flat)):
             parts = (hint, *notes)
             schema, load = self._pydantic(Annotated[parts], "Value")
         else:
             schema, load = self.convert(hint)
             for note in flat:
-                limits.update(_limits_of(note))
+                limits.update(limits_of(note))
         parsed = not _PARSED.isdisjoint(kinds_of(hint))
-        keywords = _rules_of(limits, types_of(schema, {}), parsed=parsed)
+        keywords = rules_of(limits, types_of(schema, {}), parsed=parsed)
         for note in flat:
-            keywords.update(_keywords_of(note))
+            keywords.update(keywords_of(note))
         rules = {keyword: value for keyword, value in keywords.items() if keyword not in ANNOTATIONS}
         if "pattern" in limits or any(isinstance(note, dict) for note in flat):
             check_schema(keywords)
         self._is_plain &= _TREATED_ALIKE.issuperset(rules) and all(map(_is_exact, rules.values()))
         if limits and parsed and load is not None:
-            load = _check_limits(load, limits)
+            load = check_limits(load, limits)
         return Converted({**schema, **keywords}, load)
 
     def _enumeration(self, values: list[Any]) -> dict[str, Any]:
@@ -363,89 +346,3 @@ def _make_set(kind: Callable[[Any], Any], values: Iterable[Any]) -> Any:
 def _is_exact(value: Any) -> bool:
     """Return whether a float holds a number exactly, so that every version of jsonschema-rs compares it correctly."""
     return not isinstance(value, (int, float)) or abs(value) < 2**53
-
-
-def _is_pydantic_field(note: object) -> bool:
-    """Whether this is what ``pydantic.Field()`` returns."""
-    # pydantic imports its modules lazily, so pydantic alone may be there.
-    fields: Any = sys.modules.get("pydantic.fields")
-    return fields is not None and isinstance(note, fields.FieldInfo)
-
-
-def _flatten(notes: Iterable[Any]) -> Iterator[Any]:
-    """Yield all notes, and those inside of a pydantic Field."""
-    for note in notes:
-        yield note
-        if _is_pydantic_field(note):
-            yield from note.metadata
-
-
-def _is_left_to_pydantic(note: Any) -> bool:
-    """Whether only pydantic can apply a note, such as ``AfterValidator(...)``."""
-    return hasattr(note, "__get_pydantic_core_schema__") or any(getattr(note, name, None) for name in _PYDANTIC_ONLY)
-
-
-def _keywords_of(note: Any) -> dict[str, Any]:
-    """Return the keywords of a note: a text, a dict, a ``Doc`` or a pydantic Field."""
-    if isinstance(note, str) or is_lazy(note):
-        return {"description": note}
-    if isinstance(note, dict):
-        return dict(to_plain(note))
-    if _is_pydantic_field(note):
-        texts = {name: getattr(note, name) for name in ("title", "description", "examples", "deprecated")}
-        extra = note.json_schema_extra if isinstance(note.json_schema_extra, dict) else {}
-        return dict(to_plain({**{name: text for name, text in texts.items() if text is not None}, **extra}))
-    documentation = getattr(note, "documentation", None)
-    return {"description": documentation} if isinstance(documentation, str) else {}
-
-
-def _limits_of(note: Any) -> dict[str, Any]:
-    """Return the limits of a note of annotated_types or pydantic, by the names in these libraries."""
-    limits = {name: getattr(note, name, None) for name in (*_LIMITS, "pattern")}
-    return {name: limit for name, limit in limits.items() if limit is not None and not callable(limit)}
-
-
-def _rules_of(limits: dict[str, Any], allowed: Collection[str], *, parsed: bool) -> dict[str, Any]:
-    """Convert limits to keywords of JSON Schema.
-
-    :param allowed: The types that the schema allows.
-    :param parsed: The Python value is parsed from text, such as a date; limits do not apply to the text.
-    :raises TypeError: for a limit that applies to none of these types.
-    """
-    rules = {}
-    for name, limit in limits.items():
-        keyword, _ = _LIMITS.get(name, (name, None))
-        found: dict[str, Any] = {}
-        if keyword == "pattern":
-            found = {"pattern": getattr(limit, "pattern", limit)} if "string" in allowed else {}
-        elif not keyword.endswith("Length"):
-            if {"integer", "number"} & set(allowed) and not (parsed and keyword == "multipleOf"):
-                found = {keyword: limit if isinstance(limit, int) else float(limit)}
-        elif not parsed:
-            found = {keyword.replace("Length", noun): limit for kind, noun in _NOUNS.items() if kind in allowed}
-        if not found and not parsed:
-            raise TypeError(f"the limit {name}={limit!r} does not fit the type")
-        # An infinite limit, such as float(Decimal("1e400")), cannot be serialised, and no JSON number exceeds it.
-        rules.update({keyword: rule for keyword, rule in found.items() if rule not in (math.inf, -math.inf)})
-    return rules
-
-
-def _check_limits(load: Callable[[Any], Any], limits: dict[str, Any]) -> Callable[[Any], Any]:
-    """Wrap a loader to check limits of the Python value, which JSON Schema cannot express."""
-
-    def load_within(value: Any) -> Any:
-        loaded = load(value)
-        broken = [name for name, limit in limits.items() if name in _LIMITS and not _holds(name, loaded, limit)]
-        if broken and loaded is not None:
-            messages = [describe_limit(_LIMITS[name][0], to_plain(limits[name])) for name in broken]
-            raise InvalidParams([Problem("", message.replace("character", "byte")) for message in messages])
-        return loaded
-
-    return load_within
-
-
-def _holds(name: str, value: Any, limit: Any) -> bool:
-    try:
-        return bool(_LIMITS[name][1](value, limit))
-    except (TypeError, ArithmeticError):  # such as a time with an offset and one without
-        return False

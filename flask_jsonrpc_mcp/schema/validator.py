@@ -1,4 +1,4 @@
-"""Validate schemas when a method is registered, and values when it is called.
+"""Validate values when a method is called.
 
 jsonschema validates, but some of its keywords are replaced by ours. Callers choose the values, so the time to validate
 one must be linear in its size. And each error has the path of the member it is about, and no copy of the value.
@@ -13,24 +13,19 @@ from __future__ import annotations
 import functools
 import itertools
 import json
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeAlias
-from urllib.parse import urljoin
 
-import jsonschema
-import jsonschema_specifications  # type: ignore[import-untyped]
-import referencing.exceptions
 from jsonschema import ValidationError, validators
 from jsonschema.protocols import Validator
-from referencing import Registry, Resource
-from referencing.jsonschema import specification_with
+from referencing import Registry
 
 from ..errors import MAX_PROBLEMS
+from .dialects import DYNAMIC, REFERENCES, dialect_of
 from .formats import compile_pattern, has_format, matches
-from .shape import RUN, Run
-from .walk import TYPE_NAMES, Schema, map_subschemas, subschemas, walk
+from .shape import running_validation
+from .walk import TYPE_NAMES, Schema, map_subschemas, walk
 
 jsonschema_rs: Any
 try:
@@ -38,120 +33,14 @@ try:
 except ImportError:
     jsonschema_rs = None
 
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
-"""The dialect of schemas that name no other."""
-
 Errors: TypeAlias = Iterable[ValidationError]
 Check: TypeAlias = Callable[[Any, Any, Any, Any], Errors | None]
 """A keyword as jsonschema calls it: with the validator, the keyword's value, the instance and its schema."""
-
-_DYNAMIC = {"$dynamicRef", "$recursiveRef"}
-_REFERENCES = {"$ref", *_DYNAMIC}
 
 _LIMITS: dict[type, str] = {str: "maxLength", list: "maxItems", dict: "maxProperties"}
 _OF_OBJECTS = ("required", "properties", "patternProperties", "additionalProperties", "unevaluatedProperties")
 _OF_LISTS = ("items", "prefixItems", "additionalItems", "contains", "uniqueItems", "unevaluatedItems")
 _KINDS: dict[str, type] = {**dict.fromkeys(_OF_OBJECTS, dict), **dict.fromkeys(_OF_LISTS, list)}
-
-
-def knows_keyword(schema: Schema, keyword: str) -> bool:
-    """Return whether the dialect of a schema has a keyword."""
-    return keyword in _dialect_of(schema).VALIDATORS
-
-
-def check_schema(schema: Schema) -> None:
-    """Check a schema that was not generated here.
-
-    :raises ValueError: if it is not valid, or has a reference that points out of it.
-    """
-    _check_valid(schema, _dialect_of(schema))
-    inside: Iterable[Schema] = list(walk(schema))
-    if any(keyword in inner for inner in inside for keyword in _REFERENCES):
-        inside = _follow_references(schema)
-    dialect = schema.get("$schema", DIALECT)
-    for inner in inside:
-        if inner.get("$schema", dialect) != dialect:
-            raise ValueError(f"$schema {inner['$schema']!r} is another dialect than that of the outer schema")
-        for pattern in (*([inner["pattern"]] if "pattern" in inner else ()), *inner.get("patternProperties", ())):
-            try:
-                compile_pattern(pattern)
-            except (re.error, OverflowError, RecursionError) as error:
-                raise ValueError(f"pattern {pattern!r} is not a regular expression Python can read: {error}") from error
-
-
-def _dialect_of(schema: Schema) -> type[Validator]:
-    named = schema.get("$schema", DIALECT)
-    dialect: type[Validator] | None = validators.validator_for({"$schema": named}, default=None)  # type: ignore[arg-type]
-    if dialect is None or dialect is jsonschema.Draft3Validator:
-        raise ValueError(f"$schema {named!r} is not a supported JSON Schema dialect; remove it to use 2020-12")
-    return dialect
-
-
-def _check_valid(schema: Schema, dialect: type[Validator]) -> None:
-    if dialect is jsonschema.Draft202012Validator and _meta_schema().is_valid(schema):
-        return
-    try:
-        dialect.check_schema(schema)  # type: ignore[arg-type]
-    except jsonschema.SchemaError as error:
-        raise ValueError(f"not a valid JSON Schema: {error.json_path}: {error.message[:200]}") from error
-
-
-@functools.cache
-def _meta_schema() -> Validator:
-    """Merge the vocabularies of 2020-12, which the meta-schema refers to, into one schema: it is ten times faster.
-
-    It has no formats; patterns, the only ones that matter, are compiled by `check_schema` itself.
-    """
-    meta = jsonschema.Draft202012Validator.META_SCHEMA
-    properties, definitions = dict(meta["properties"]), {}
-    for part in meta["allOf"]:
-        vocabulary = jsonschema_specifications.REGISTRY.contents(urljoin(DIALECT, part["$ref"]))
-        properties.update(vocabulary["properties"])
-        definitions.update(vocabulary.get("$defs", {}))
-
-    def in_one(schema: Schema) -> dict[str, Any]:
-        if schema.get("$dynamicRef") == "#meta":
-            return {"$ref": "#"}
-        if "$ref" in schema:
-            return in_one(definitions[schema["$ref"].rpartition("/")[2]])
-        return map_subschemas(schema, in_one)
-
-    whole = in_one({"type": meta["type"], "properties": properties})
-    registry: Registry[Any] = Registry()
-    return jsonschema.Draft202012Validator(whole, registry=registry)
-
-
-def _follow_references(schema: Schema) -> Iterator[Schema]:
-    """Yield a schema, its subschemas, and the targets of its references, which can be anywhere in the schema.
-
-    :raises ValueError: if a reference points out of the schema.
-    """
-    specification = specification_with(schema.get("$schema", DIALECT))
-    root: Resource[Any] = specification.create_resource(schema)
-    registry: Registry[Any] = Registry().with_resource(root.id() or "", root)
-    # The crawled registry knows the anchors and inner $ids of the schema, and nothing else.
-    pending: list[tuple[Any, Any]] = [(schema, registry.crawl().resolver_with_root(root))]
-    valid, seen = {id(inner) for inner in walk(schema)}, set()
-    while pending:
-        inner, resolver = pending.pop()
-        if id(inner) in seen:
-            continue
-        seen.add(id(inner))
-        if id(inner) not in valid:
-            _check_valid(inner, _dialect_of(schema))
-        if not isinstance(inner, Mapping):
-            continue
-        yield inner
-        pending += [(part, resolver.in_subresource(specification.create_resource(part))) for part in subschemas(inner)]
-        for keyword in inner.keys() & _REFERENCES:
-            try:
-                target = resolver.lookup(inner[keyword])
-            except referencing.exceptions.Unresolvable as error:
-                raise ValueError(
-                    f"{keyword} {inner[keyword]!r} does not point into the schema itself; nothing is ever fetched,"
-                    " so copy its target into $defs"
-                ) from error
-            pending.append((target.contents, target.resolver))
 
 
 def compile_fast_accept(schema: Schema) -> Callable[[Any], bool] | None:
@@ -180,9 +69,9 @@ def _fast_keyword(fits: Callable[[object, str], bool]) -> type:
 
 def compile_validator(schema: Schema) -> Validator:
     """Compile the validator of a schema that was checked or generated here."""
-    dialect, keywords = _dialect_of(schema), {keyword for inner in walk(schema) for keyword in inner}
+    dialect, keywords = dialect_of(schema), {keyword for inner in walk(schema) for keyword in inner}
     # A dynamic reference can have several targets only if subschemas have ids.
-    caches = "$id" not in keywords or keywords.isdisjoint(_DYNAMIC)
+    caches = "$id" not in keywords or keywords.isdisjoint(DYNAMIC)
     if "$schema" in keywords:
         schema = _without_dialect(schema)
     # Without this empty registry, jsonschema would fetch references to http: and file:.
@@ -206,7 +95,7 @@ def _with_our_keywords(dialect: type[Validator], *, caches: bool) -> type[Valida
     checks: dict[str, Any] = {name: _OURS.get(name, check) for name, check in dialect.VALIDATORS.items()}
     checks |= {name: _fail_fast(checks[name]) for name in ("not", "contains") if name in checks}
     if caches:
-        checks |= {name: _cached(checks[name]) for name in _REFERENCES if name in checks}
+        checks |= {name: _cached(checks[name]) for name in REFERENCES if name in checks}
     checks |= {name: _guarded(name, check) for name, check in checks.items() if name not in ("type", *_LIMITS.values())}
     extended: type[Validator] = validators.extend(dialect, checks)  # type: ignore[no-untyped-call]
     return extended
@@ -242,7 +131,7 @@ def _guarded(name: str, check: Check) -> Check:
         limit: Any = _LIMITS.get(type(instance))
         if not isinstance(instance, kind) or (limit in schema and len(instance) > schema[limit]):
             return None
-        if RUN.get().collecting:
+        if running_validation.get().collecting:
             return _collect(name, check, validator, rules, instance, schema)
         return check(validator, rules, instance, schema)
 
@@ -254,13 +143,13 @@ def _cached(check: Check) -> Check:
 
     def cached(validator: Any, reference: Any, instance: Any, schema: Schema) -> Errors:
         errors = iter(check(validator, reference, instance, schema) or ())
-        run = RUN.get()
-        if run.collecting or not isinstance(instance, (dict, list)):
+        validation = running_validation.get()
+        if validation.collecting or not isinstance(instance, (dict, list)):
             yield from errors
             return
-        known = run.fits.setdefault(id(schema), {})
+        known = validation.fits.setdefault(id(schema), {})
         fits = known.get(id(instance))
-        if fits is None or not (fits or run.fail_fast):
+        if fits is None or not (fits or validation.fail_fast):
             first = next(errors, None)
             known[id(instance)] = first is None
             if first is not None:
@@ -273,7 +162,7 @@ def _cached(check: Check) -> Check:
 
 
 def _fits(validator: Any, rules: Any, instance: Any) -> bool:
-    with Run(RUN.get().fits, fail_fast=True):
+    with running_validation.get().nested(fail_fast=True):
         # Not is_valid(), nor any() around this function: each frame counts, where a value may have 64 levels.
         return next(validator.evolve(schema=rules).iter_errors(instance), None) is None
 
@@ -282,7 +171,7 @@ def _fail_fast(check: Check) -> Check:
     """Run a check with ``fail_fast``: the errors inside ``not`` and ``contains`` are not reported."""
 
     def fast(validator: Any, rules: Any, instance: Any, schema: Schema) -> Errors:
-        with Run(RUN.get().fits, fail_fast=True):
+        with running_validation.get().nested(fail_fast=True):
             return list(check(validator, rules, instance, schema) or ())
 
     return fast
@@ -409,10 +298,10 @@ def _unevaluated(keyword: str) -> Check:
 
     def check(validator: Any, rules: Any, instance: Any, schema: Schema) -> Errors:
         others = {name: value for name, value in schema.items() if name != keyword}
-        with Run(RUN.get().fits, collecting=True) as run:
+        with running_validation.get().nested(collecting=True) as collecting:
             list(validator.evolve(schema=others).iter_errors(instance))
         for place in range(len(instance)) if isinstance(instance, list) else instance:
-            if place not in run.collected:
+            if place not in collecting.collected:
                 yield from _member(validator, instance, place, rules)
 
     return check
@@ -440,7 +329,7 @@ def _collect(name: str, check: Check, validator: Any, rules: Any, instance: Any,
             return _all_of(validator, [inner for inner in rules if _fits(validator, inner, instance)], instance, schema)
         case "allOf" | "if" | "dependentSchemas" | "$ref" | "$dynamicRef" | "$recursiveRef":
             return check(validator, rules, instance, schema)
-    RUN.get().collected.update(places)
+    running_validation.get().collected.update(places)
     return None
 
 

@@ -15,6 +15,9 @@ ANNOTATIONS = ("title", "description", "default", "examples", "deprecated")
 ERROR_TEXTS = "errorMessage"
 """A keyword with error messages for callers, by the keyword that failed; the same as in ajv-errors."""
 
+Secret: dict[str, Any] = {"writeOnly": True}
+"""Marks an argument that must never be shown, such as a password: ``Annotated[str, Secret]``."""
+
 TYPES = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
 
 MAX_INLINED, MAX_NESTED = 500, 64
@@ -32,6 +35,11 @@ _NAMED = frozenset({"$defs", "definitions", "dependencies", "dependentSchemas", 
 
 _DEFINITIONS = ("#/$defs/", "#/definitions/")
 TYPE_NAMES = {type(None): "null", bool: "boolean", int: "integer", float: "number", str: "string", list: "array"}
+
+
+def is_secret(schema: Schema) -> bool:
+    """Whether a value is one that nothing may show. pydantic describes its ``SecretStr`` with both of these."""
+    return schema.get("writeOnly") is True or schema.get("format") == "password"
 
 
 def tuple_schema(items: list[dict[str, Any]]) -> dict[str, Any]:

@@ -29,7 +29,6 @@ from ..errors import (
 )
 from ..registry import EXTENSION as REGISTRIES
 from ..registry import Registry
-from ..strict_json import write
 from .callers import store_caller
 from .offering import WAIT, Offering, TaskEngine
 from .records import (
@@ -57,6 +56,9 @@ MAX_RUNS = 3
 
 WORKER_SEEN = 30
 """Seconds for which a worker counts as alive after it was seen."""
+
+START_WITHIN = 1.0
+"""Seconds after which a queued task says that there is no worker; threads of this process may just be starting."""
 
 CANCELLING = "Cancelling"
 NO_WORKER = "Waiting for a worker; none is running"
@@ -239,6 +241,14 @@ class Tasks:
         """Let a task be offered again soon, which could not be offered now."""
         self.records.change(task_id, (QUEUED,), offer_at=time.time() + FAILED_OFFER, updated=tasks.c.updated)
 
+    def count_queued(self) -> int:
+        """Count the tasks that wait for a worker, up to the limit."""
+        return self.records.count(self.setting("MAX_QUEUED"), tasks.c.state == QUEUED)
+
+    def check_ready(self) -> None:
+        """Check that the database can be reached."""
+        self.records.count(1)
+
     def has_worker(self) -> bool:
         """Return whether any worker was seen lately."""
         read, found = self._workers_read
@@ -249,7 +259,8 @@ class Tasks:
 
     def status_message(self, record: TaskRecord) -> str | None:
         """Return what to say about a task: its progress, or that there is no worker."""
-        if record.state == QUEUED and record.message is None and not self.has_worker():
+        is_waiting = record.state == QUEUED and record.message is None and time.time() - record.updated > START_WITHIN
+        if is_waiting and not self.has_worker():
             return NO_WORKER
         return record.message
 
@@ -274,22 +285,14 @@ class Tasks:
         limit = self.setting("MAX_TASKS")
         if self.records.count(limit, *own) >= limit:
             raise TooManyTasks(limit, retry_after=5)
-        limit = self.setting("MAX_QUEUED")
-        if self.records.count(limit, tasks.c.state == QUEUED) >= limit:
+        if self.count_queued() >= self.setting("MAX_QUEUED"):
             raise Overloaded("Too many tasks wait for a worker; try again later")
 
 
-def success(result: Result, limit: int) -> dict[str, Any]:
-    """Return the outcome of a method that has returned.
-
-    :raises RpcError: if the result is too big to be kept.
-    """
+def success(result: Result) -> dict[str, Any]:
+    """Return the outcome of a method that has returned."""
     members = {"value": result.value, "content": result.content, "meta": result.meta}
-    outcome = {name: member for name, member in members.items() if member is not None}
-    size = len(write(outcome))
-    if size > limit:
-        raise RpcError(f"The result has {size} bytes, and at most {limit} are kept of a task")
-    return outcome
+    return {name: member for name, member in members.items() if member is not None}
 
 
 def failure(error: RpcError) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from fastmcp import Client
 from fastmcp.client.auth import OAuth
 from fastmcp.client.transports import StreamableHttpTransport
 from mcp.shared.auth import AuthorizationCodeResult
-from person import sign_in
+from person import disconnect, sign_in
 
 browser = httpx2.Client()
 asked, came_back = [], []
@@ -40,6 +40,8 @@ async def main(url: str, mode: str, steps: list) -> dict:
         for step in steps:
             if step == "refresh":
                 provider.context.token_expiry_time = 1
+            elif step == "disconnect":
+                disconnect(browser, url)
             else:
                 results.append((await client.call_tool(step, {})).content[0].text)
                 saved[provider.context.current_tokens.access_token] = provider.context.current_tokens.scope

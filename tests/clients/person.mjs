@@ -1,4 +1,4 @@
-// The person at the browser, who signs in and consents on the pages of tests/authorization_server.
+// The person at the browser, who signs in and consents, on the pages of tests/authorization_server or of our own.
 
 const cookies = new Map();
 
@@ -26,14 +26,25 @@ export async function signIn(url, callback) {
     }
     const text = await response.text();
     if (!response.ok) throw new Error(text);
-    const hidden = text.matchAll(/<input type="hidden" name="(\w+)" value="(\w+)"/g);
-    const form = new URLSearchParams([...hidden].map(([, name, value]) => [name, value]));
+    const hidden = text.matchAll(/<input type="hidden" name="(\w+)" value="([^"]+)"/g);
+    const button = text.matchAll(/<button class="main" name="(\w+)" value="(\w+)"/g);
+    const form = new URLSearchParams([...hidden, ...button].map(([, name, value]) => [name, value]));
     if (text.includes('name="login"')) {
       form.set("login", process.env.LOGIN);
       form.set("password", "any");
     }
-    url = new URL(/<form[^>]* action="([^"]+)"/.exec(text)[1], url);
+    url = new URL(/<form[^>]* action="([^"]+)"/.exec(text)[1].replaceAll("&amp;", "&"), url);
     response = await visit(url, form);
   }
   throw new Error(`no way back to the client from ${url}`);
+}
+
+/** Disconnect all apps, on the page for it of the site that a URL belongs to. */
+export async function disconnect(url) {
+  const apps = new URL("/oauth/apps", url);
+  for (const [form] of (await (await visit(apps)).text()).matchAll(/<form.*?<\/form>/gs)) {
+    const hidden = [...form.matchAll(/name="(\w+)" value="([^"]+)"/g)];
+    const response = await visit(apps, new URLSearchParams(hidden.map(([, name, value]) => [name, value])));
+    if (!response.ok) throw new Error(await response.text());
+  }
 }

@@ -10,7 +10,7 @@ from mcp import ClientSession
 from mcp.client.auth import OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientMetadata
-from person import sign_in
+from person import disconnect, sign_in
 
 CALLBACK = "http://127.0.0.1:3030/callback"
 
@@ -58,6 +58,8 @@ async def main(url: str, steps: list) -> dict:
         for step in steps:
             if step == "refresh":
                 provider.context.token_expiry_time = 1
+            elif step == "disconnect":
+                disconnect(browser, url)
             else:
                 results.append((await session.call_tool(step, {})).content[0].text)
         return {

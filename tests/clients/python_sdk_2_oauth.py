@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sys
 from urllib.parse import parse_qs, urlsplit
 
@@ -11,7 +12,7 @@ from mcp.client.auth import OAuthClientProvider
 from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata
-from person import sign_in
+from person import disconnect, sign_in
 
 CALLBACK = "http://127.0.0.1:3030/callback"
 
@@ -48,7 +49,8 @@ async def callback() -> AuthorizationCodeResult:
 
 def person(url: str) -> OAuthClientProvider:
     metadata = OAuthClientMetadata(client_name="test", redirect_uris=[CALLBACK])
-    return OAuthClientProvider(url, metadata, Storage(), redirect, callback)
+    document = os.environ.get("CLIENT_DOCUMENT")
+    return OAuthClientProvider(url, metadata, Storage(), redirect, callback, client_metadata_url=document)
 
 
 def machine(url: str) -> ClientCredentialsOAuthProvider:
@@ -67,6 +69,8 @@ async def main(url: str, mode: str, steps: list) -> dict:
         for step in steps:
             if step == "refresh":
                 provider.context.token_expiry_time = 1
+            elif step == "disconnect":
+                disconnect(browser, url)
             else:
                 results.append((await client.call_tool(step, {})).content[0].text)
         return {
@@ -75,7 +79,12 @@ async def main(url: str, mode: str, steps: list) -> dict:
             "results": results,
             "asked": asked,
             "saved": saved,
+            **(shown(provider.context) if "SHOW_TOKENS" in os.environ else {}),
         }
+
+
+def shown(context) -> dict:
+    return {"client": context.client_info.client_id, "refresh": context.current_tokens.refresh_token}
 
 
 print(json.dumps(asyncio.run(main(sys.argv[1], sys.argv[2], json.loads(sys.argv[3])))))

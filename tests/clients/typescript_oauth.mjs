@@ -1,5 +1,5 @@
 // The official TypeScript clients sign in by OAuth: version 2 in both eras, or version 1, which is the mode "1".
-import { signIn } from "./person.mjs";
+import { disconnect, signIn } from "./person.mjs";
 
 const [url, mode, steps] = process.argv.slice(2);
 const callback = "http://127.0.0.1:3030/callback";
@@ -24,6 +24,7 @@ const provider = {
     provider.stored = tokens;
     saved.push(tokens.scope);
   },
+  invalidateCredentials: () => void (provider.stored = undefined),
   codeVerifier: () => provider.verifier,
   saveCodeVerifier: (verifier) => void (provider.verifier = verifier),
   async redirectToAuthorization(authorization) {
@@ -68,6 +69,10 @@ const results = [];
 for (const step of JSON.parse(steps)) {
   if (step === "refresh") {
     provider.stored = { ...provider.stored, access_token: "expired" };
+    continue;
+  }
+  if (step === "disconnect") {
+    await disconnect(url);
     continue;
   }
   try {

@@ -177,6 +177,7 @@ def test_well_known_tells_who_where_and_how() -> None:
                     "invoke": "http://localhost/mcp/tools/invoke",
                     "serverCard": "http://localhost/mcp/server-card",
                     "explorer": "http://localhost/mcp/explorer",
+                    "openapi": "http://localhost/mcp/openapi.json",
                     "tool": "http://localhost/mcp/tools/{name}",
                 },
                 "authentication": {"required": True, "schemes": ["Basic"]},

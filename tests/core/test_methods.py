@@ -33,6 +33,7 @@ def test_the_public_names() -> None:
         "SIGNED_IN",
         "Sample",
         "Sampled",
+        "Secret",
         "TextContent",
         "ToolGroup",
         "ToolResult",

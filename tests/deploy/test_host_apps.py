@@ -48,12 +48,14 @@ class HostApp:
 
     :param sign_in: Returns what a user sends as ``Authorization``.
     :param page: A path of the framework, and a part of its response.
+    :param environment: Where its framework is installed, if several share one.
     """
 
     name: str
     sign_in: Callable[[Server, str], str]
     page: tuple[str, str]
     env: dict[str, str] = field(default_factory=dict)
+    environment: str = ""
 
 
 APPS = [
@@ -78,7 +80,7 @@ APPS = [
 
 @contextmanager
 def serve(app: HostApp, folder: Path) -> Iterator[Server]:
-    environment = ROOT / ".host_apps" / app.name
+    environment = ROOT / ".host_apps" / (app.environment or app.name)
     need_made(environment / ".installed", "host-apps")
     port = free_port()
     command = [

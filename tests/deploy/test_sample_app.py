@@ -117,7 +117,7 @@ def test_an_article_from_its_creation_to_its_end(garden: Site) -> None:
     assert garden.invoke("articles.delete", {"id": created["id"]}, headers=EDITOR).status_code == 404
     assert result(garden.invoke("articles.delete", {"id": created["id"]}, headers=ADMIN)) is True
     gone = garden.invoke("articles.get", {"id": created["id"]})
-    assert gone.get_json()["error"]["message"] == f"Tool execution failed: Article {created['id']} does not exist"
+    assert gone.get_json() == {"error": {"code": "not_found", "message": f"Article {created['id']} does not exist"}}
 
 
 def test_articles_come_in_pages(garden: Site) -> None:

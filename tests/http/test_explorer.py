@@ -94,6 +94,7 @@ def test_it_knows_where_everything_is(page: TestResponse) -> None:
             "describe": "/mcp/tools/describe",
             "invoke": "/mcp/tools/invoke",
             "caller": "/mcp/explorer/caller",
+            "openapi": "/mcp/openapi.json",
         },
         "signIn": [],
         "cookies": False,

@@ -36,7 +36,9 @@ SEED = int(os.environ.get("FUZZ_SEED") or 0)
 HEADER_NAMES = sorted(set(HEADERS) - {"Host"})
 MAX_ERROR = 16 * 1024
 # The others are pages of the REST face, also those below /mcp/ where there is nothing.
-RPC_PATHS = re.compile(r"/jsonrpc/?|/mcp/?|/mcp/tools/(?!(list|describe|invoke)/?$)[^/]+/?", re.DOTALL)
+RPC_PATHS = re.compile(r"/jsonrpc/?|/mcp/?")
+# These take plain arguments too, and answer in the format of the request.
+TOOL_PATHS = re.compile(r"/mcp/tools/(?!(list|describe|invoke)/?$)[^/]+/?", re.DOTALL)
 # What an answer would have of our inside: tracebacks, paths, names of exceptions, and what we say of our own faults.
 INSIDE = re.compile(rb'Traceback|File "|site-packages|\.py\b|[A-Z][a-z]\w+(Error|Exception)\b|Internal error')
 
@@ -168,6 +170,8 @@ FACES: dict[str, list[Sent]] = {
         *calls("/mcp/tools/add", "add"),
         *calls("/mcp/tools/echo", "echo"),
         *calls("/mcp/tools/hidden", "hidden"),
+        post("/mcp/tools/add", CALL),
+        get("/mcp/tools/add", a="1", tags="x", table="{}"),
     ],
     "MCP modern": [
         modern("tools/call", name="add", arguments={**CALL, "region": "eu"}).having("Mcp-Param-Region", "eu"),
@@ -229,7 +233,9 @@ def check(sent: Sent, answer: Answer) -> None:
         return
     assert answer.headers["Content-Type"] in ("application/json", "application/mcp-server-card+json")
     body = json.loads(answer.body, parse_constant=pytest.fail)
-    assert is_rpc(body) if RPC_PATHS.fullmatch(unquote(sent.path)) else is_rest(body)
+    path = unquote(sent.path)
+    by_rpc = "jsonrpc" in body if TOOL_PATHS.fullmatch(path) else RPC_PATHS.fullmatch(path)
+    assert is_rpc(body) if by_rpc else is_rest(body)
     assert is_failure(body) or answer.status == 200
     if is_failure(body) or answer.status >= 400:
         assert len(answer.body) < MAX_ERROR

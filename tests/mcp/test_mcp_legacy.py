@@ -13,8 +13,7 @@ from itsdangerous import TimestampSigner
 from flask_jsonrpc_mcp import (
     McpBlueprint,
 )
-from flask_jsonrpc_mcp.mcp.protocol import LEGACY, MODERN, VERSIONS
-from flask_jsonrpc_mcp.mcp.sessions import signer
+from flask_jsonrpc_mcp.mcp.protocol import LEGACY, MODERN, VERSIONS, signer
 from tests.conftest import Site, asking, basic, make_auth
 from tests.support.mcp_messages import (
     LegacyClient,

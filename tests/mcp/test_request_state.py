@@ -17,8 +17,7 @@ from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
 from flask_jsonrpc_mcp import McpBlueprint, RpcError, current_call, mcp_tool
 from flask_jsonrpc_mcp.ask import MAX_ANSWERS, MAX_ROUNDS
-from flask_jsonrpc_mcp.mcp.protocol import LEGACY
-from flask_jsonrpc_mcp.mcp.sessions import signer
+from flask_jsonrpc_mcp.mcp.protocol import LEGACY, signer
 from tests.conftest import PERMISSIONS, Site, asking, basic, make_app, make_auth
 from tests.support.answering import DECLINE, EVERYTHING, accept, questions_of
 from tests.support.mcp_messages import ModernClient, error, result

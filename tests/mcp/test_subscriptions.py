@@ -234,7 +234,7 @@ def test_what_the_app_keeps_in_g_is_not_believed_for_longer(
 def test_subscriptions_are_logged_and_counted_like_calls(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     limiter = Limiter(get_remote_address, storage_uri="memory://")
     site = announcing(tmp_path / "mail", make_auth(), rate_limit=("3/minute", limiter), JSONRPC_MCP_MAX_WAITING=1)
-    site.app.logger.setLevel(logging.INFO)
+    caplog.set_level(logging.INFO, logger=site.app.logger.name)
     signals: list[tuple[str, str, str, str]] = []
 
     def receive(app: Flask, call: Call, outcome: str, **more: object) -> None:

@@ -114,7 +114,7 @@ def test_case_67_a_token_without_the_base_scopes_is_told_them(issuer: Issuer, ro
 
 @pytest.mark.parametrize(("claims", "status"), [({"scope": "other"}, 403), ({"aud": "other"}, 401)])
 def test_case_67_no_route_of_a_blueprint_is_left_out(issuer: Issuer, claims: Any, status: int) -> None:
-    """But for the explorer's page, which is for people who have not signed in."""
+    """But for the explorer's page and for probes, which have not signed in."""
     site, answered = make_site(make_oauth(issuer.url)), {}
     for rule in site.app.url_map.iter_rules():
         path = re.sub("<.*>", "public", rule.rule)
@@ -125,6 +125,8 @@ def test_case_67_no_route_of_a_blueprint_is_left_out(issuer: Issuer, claims: Any
     assert {asked for asked, found in answered.items() if found != status} == {
         ("GET", "/mcp/explorer"),
         ("HEAD", "/mcp/explorer"),
+        ("GET", "/mcp/health"),
+        ("HEAD", "/mcp/health"),
     }
 
 

@@ -38,7 +38,7 @@ class McpClient:
     version: str
     steps_up: bool = True
 
-    def sign_in(self, server: Server, *steps: str, mount: str = "", login: str = "ada") -> Any:
+    def sign_in(self, server: Server, *steps: str, mount: str = "", login: str = "ada", **env: str) -> Any:
         """Let it sign in and call tools, and return what it saw."""
         folder = ROOT / ".clients" / self.environment
         need_made(folder / ".installed", "clients")
@@ -47,7 +47,7 @@ class McpClient:
         program = folder / "bin" / ("node" if self.script.endswith(".mjs") else "python")
         done = subprocess.run(
             [program, ROOT / "tests/clients" / self.script, f"{server.url}{mount}/mcp", self.mode, json.dumps(steps)],
-            env={"PATH": os.environ["PATH"], "HOME": str(server.log.parent), "LOGIN": login},
+            env={"PATH": os.environ["PATH"], "HOME": str(server.log.parent), "LOGIN": login, **env},
             capture_output=True,
             check=False,
             timeout=300,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from configparser import ConfigParser
 from pathlib import Path
 
-EXTRAS = ("async", "bridge", "oauth", "gunicorn", "sample", "speed")
+EXTRAS = ("async", "bridge", "oauth", "gunicorn", "otel", "prometheus", "sample", "sample-telemetry", "speed")
 
 _REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(?:\[[^]]*\])?\s*(?:>=\s*(?P<oldest>[\w.]+))?")
 

@@ -87,11 +87,14 @@ class Server:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def request(self, path: str, *, data: object = None, headers: Mapping[str, str] | None = None) -> Reply:
-        """GET a path, or POST JSON to it."""
+    def request(
+        self, path: str, *, data: object = None, headers: Mapping[str, str] | None = None, method: str | None = None
+    ) -> Reply:
+        """GET a path, or POST JSON to it, or use another method."""
         body = None if data is None else json.dumps(data).encode()
         label = {} if data is None else {"Content-Type": "application/json"}
-        request = urllib.request.Request(self.url + path, data=body, headers={**label, **(headers or {})})
+        labelled = {**label, **(headers or {})}
+        request = urllib.request.Request(self.url + path, data=body, headers=labelled, method=method)
         try:
             with urllib.request.urlopen(request, timeout=30) as response:
                 return Reply(response.status, dict(response.headers), response.read())

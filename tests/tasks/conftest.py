@@ -144,6 +144,12 @@ class Deployment:
         finally:
             worker.stop()
 
+    def environment(self, **settings: Any) -> dict[str, str]:
+        """The settings of a worker."""
+        values = {**self._all_settings(), **settings}
+        texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in values.items()}
+        return {f"FLASK_{name}": text for name, text in texts.items()}
+
     def _all_settings(self) -> dict[str, Any]:
         shared = {"SECRET_KEY": "key", "TASKS_FOLDER": str(self.folder), "JSONRPC_MCP_TASK_LEASE": LEASE}
         return {**shared, **self.settings()}

@@ -336,7 +336,8 @@ def test_workers_whose_clocks_differ_do_not_lose_a_task(deployment: Deployment) 
 def test_a_task_without_a_worker_says_so(deployment: Deployment) -> None:
     client = deployment.client()
     task_id = client.start("quick", name="a")
-    assert client.get(task_id)["statusMessage"] == "Waiting for a worker; none is running"
+    waiting = until(lambda: client.get(task_id).get("statusMessage"))
+    assert waiting == "Waiting for a worker; none is running"
 
 
 def test_a_worker_that_is_told_to_stop_ends_after_what_it_runs(deployment: Deployment) -> None:

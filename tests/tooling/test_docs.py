@@ -11,6 +11,7 @@ import pytest
 import flask_jsonrpc_mcp
 from flask_jsonrpc_mcp import doctor, oauth, testing
 from flask_jsonrpc_mcp.config import DEFAULTS, PREFIX
+from flask_jsonrpc_mcp.telemetry import audit, audit_table, metrics, tracing
 from tests.support.documents import Block, read_blocks, run_python, try_commands
 from tests.support.servers import ROOT
 
@@ -67,7 +68,11 @@ def test_every_setting_is_in_the_table_with_its_default() -> None:
             assert not default  # and the table says in words what that means
 
 
-@pytest.mark.parametrize("module", [flask_jsonrpc_mcp, doctor, oauth, testing], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    "module",
+    [flask_jsonrpc_mcp, audit, audit_table, doctor, metrics, oauth, testing, tracing],
+    ids=lambda module: module.__name__,
+)
 def test_the_reference_has_exactly_the_public_names(module: ModuleType) -> None:
     page = (ROOT / "docs/api.md").read_text()
     parts = re.split(r"^\.\. currentmodule:: (.*)$", page, flags=re.MULTILINE)

@@ -1,0 +1,80 @@
+"""``GET /mcp/health``: whether the app answers, and with ``?ready`` whether it can reach what it needs.
+
+Everyone may ask. So the response has names, states and ages, and never an address or the text of an error, which are
+in the log. What is checked is asked at most every `CHECK_EVERY` seconds, however often this is requested.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from flask import Request, Response, current_app
+
+from ..auth import Caller
+from ..registry import Registry
+from .io import json_response, rest_error
+from .routes import Route
+
+CHECK_EVERY = 5.0
+EXTENSION = "jsonrpc_mcp_health"
+
+
+@dataclass
+class _Checks:
+    """The last results for one blueprint of one app.
+
+    :param reached: When each dependency was last reached, by a monotonic clock.
+    """
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    checked: float | None = None
+    ok: dict[str, bool] = field(default_factory=dict)
+    reached: dict[str, float] = field(default_factory=dict)
+
+    def update(self, registry: Registry) -> None:
+        """Check everything again, unless another thread does, or has just done so."""
+        if not self.lock.acquire(blocking=self.checked is None):
+            return
+        try:
+            if self.checked is None or time.monotonic() - self.checked >= CHECK_EVERY:
+                for name, check in registry.readiness.items():
+                    self._check(name, check)
+                self.checked = time.monotonic()
+        finally:
+            self.lock.release()
+
+    def _check(self, name: str, check: Any) -> None:
+        try:
+            age = check()
+        except Exception as error:
+            self.ok[name] = False
+            facts = {"check": name, "reason": f"{type(error).__name__}: {error}"}
+            current_app.logger.warning("not ready: %(check)s: %(reason)s", facts, extra=facts)
+        else:
+            self.ok[name] = True
+            self.reached[name] = time.monotonic() - (age or 0.0)
+
+    def describe(self) -> dict[str, Any]:
+        now = time.monotonic()
+        return {
+            name: {"ok": ok, "age": round(now - self.reached[name], 1) if name in self.reached else None}
+            for name, ok in self.ok.items()
+        }
+
+
+def health(request: Request, registry: Registry, caller: Caller) -> Response:
+    if "ready" not in request.args:
+        return json_response({"status": "ok"})
+    states: dict[Registry, _Checks] = current_app.extensions.setdefault(EXTENSION, {})
+    checks = states.setdefault(registry, _Checks())
+    checks.update(registry)
+    is_ready = all(checks.ok.values())
+    response = json_response({"status": "ok" if is_ready else "unavailable", "checks": checks.describe()})
+    response.status_code = 200 if is_ready else 503
+    return response
+
+
+ROUTES = (Route("/mcp/health", "health", {"GET": health}, rest_error, open=True, any_host=True),)

@@ -1,0 +1,86 @@
+"""The users of the app: who sits at the browser, who an id belongs to, and where to log in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from flask import Response, current_app, redirect, request, url_for
+
+from ..httpauth import is_refused
+
+DEFAULT_VIEW = "login"
+
+
+@dataclass
+class Accounts:
+    """Asks the functions of the app, or else its Flask-Login.
+
+    :param login_view: The endpoint of the login page; by default that of Flask-Login, or ``login``.
+    """
+
+    login_view: str | None = None
+    signed_in: Callable[[], Any] | None = None
+    user_loader: Callable[[str], Any] | None = None
+
+    def find_problem(self) -> str | None:
+        """Return why users cannot sign in, for the developer; ``None`` if they can."""
+        manager = _login_manager()
+        if self.signed_in is None and manager is None:
+            return (
+                "OAuthServer cannot see who is signed in: register a function with @oauth.signed_in that returns the id"
+                " of the user at the browser, or use Flask-Login"
+            )
+        if self._asks_flask_login:
+            is_known = manager.login_view or manager.unauthorized_callback
+            return None if is_known else "Flask-Login does not know the login page: set login_manager.login_view"
+        view = self.login_view or DEFAULT_VIEW
+        if view not in current_app.view_functions:
+            return (
+                f"there is no view {view!r} to log in at: pass OAuthServer(login_view=...), the endpoint of that page"
+            )
+        return None
+
+    @property
+    def _asks_flask_login(self) -> bool:
+        return self.signed_in is None and self.login_view is None
+
+    def current_id(self) -> str | None:
+        """Return the id of the user at the browser.
+
+        :raises RuntimeError: if users cannot sign in.
+        """
+        problem = self.find_problem()
+        if problem is not None:
+            raise RuntimeError(problem)
+        if self.signed_in is not None:
+            user_id = current_app.ensure_sync(self.signed_in)()
+        else:
+            from flask_login import current_user
+
+            user_id = current_user.get_id() if current_user.is_authenticated else None
+        return None if user_id is None or user_id == "" else str(user_id)
+
+    def load(self, user_id: str) -> Any:
+        """Return the user of an id; ``None`` if the account is gone or closed, ``True`` if the app has no objects."""
+        manager = _login_manager()
+        loader = self.user_loader or (None if manager is None or self.signed_in else manager.user_callback)
+        if loader is None:
+            return True
+        user = current_app.ensure_sync(loader)(user_id)
+        # Flask-Login, too, lets no inactive user in.
+        return None if is_refused(user) or getattr(user, "is_active", True) is False else user
+
+    def go_to_login(self) -> Response:
+        """Redirect to the login page, which redirects back."""
+        if self._asks_flask_login:
+            response: Response = current_app.make_response(_login_manager().unauthorized())
+            return response
+        query = request.query_string.decode("ascii", "replace")
+        here = request.script_root + request.path + (f"?{query}" if query else "")
+        return current_app.make_response(redirect(url_for(self.login_view or DEFAULT_VIEW, next=here)))
+
+
+def _login_manager() -> Any:
+    return getattr(current_app, "login_manager", None)

@@ -1,0 +1,185 @@
+"""The clients. None is stored: a client is a document at a URL, or its id is its own registration, signed.
+
+https://datatracker.ietf.org/doc/draft-ietf-oauth-client-id-metadata-document/, and RFC 7591
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from authlib.oauth2.rfc6749 import ClientMixin
+from authlib.oauth2.rfc7591 import InvalidClientMetadataError, InvalidRedirectURIError
+
+from ..origins import host_name, is_loopback
+from .signed import CLIENT, sign, unsign
+
+MAX_REDIRECTS = 10
+MAX_REDIRECT_LENGTH = 500
+MAX_NAME_LENGTH = 60
+MAX_ID_LENGTH = 1500
+"""Maximum characters of a client id that is a registration: it is a part of URLs, which servers limit to 4 kB."""
+
+GRANT_TYPES = ("authorization_code", "refresh_token")
+
+_URL = re.compile(r"[a-z][a-z0-9+.-]*:[!$-\[\]-~]+", re.ASCII | re.IGNORECASE)  # no "#", no quotes, no backslash
+_HOST = re.compile(r"[a-z0-9.-]+|\[[0-9a-f:.]+\]", re.ASCII | re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Client(ClientMixin):  # type: ignore[misc] # Authlib has no types
+    """A client, with no secret.
+
+    :param is_proven: Whether its id is a URL that has its document. The name of any other is a claim.
+    """
+
+    client_id: str
+    name: str
+    redirect_uris: tuple[str, ...] = ()
+    is_proven: bool = False
+
+    @property
+    def host(self) -> str:
+        """The host of its document."""
+        return urlsplit(self.client_id).hostname or ""
+
+    def get_client_id(self) -> str:
+        return self.client_id
+
+    def get_default_redirect_uri(self) -> None:
+        return None
+
+    def get_allowed_scope(self, scope: str | None) -> str:
+        return scope or ""
+
+    def check_redirect_uri(self, redirect_uri: str) -> bool:
+        """Whether a redirect URI is a registered one; the port of this machine may differ (RFC 8252, section 7.3)."""
+        return any(
+            redirect_uri == each or (is_local(each) and _without_port(redirect_uri) == _without_port(each))
+            for each in self.redirect_uris
+        )
+
+    def check_endpoint_auth_method(self, method: str, endpoint: str) -> bool:
+        return method == "none"
+
+    def check_response_type(self, response_type: str) -> bool:
+        return response_type == "code"
+
+    def check_grant_type(self, grant_type: str) -> bool:
+        return grant_type in GRANT_TYPES
+
+
+@dataclass(frozen=True)
+class RedirectRules:
+    """Which redirect URIs clients may have.
+
+    :param hosts: Their hosts; ``None`` for all.
+    :param schemes: Private schemes, of programs on the user's own machine.
+    """
+
+    hosts: frozenset[str] | None
+    schemes: frozenset[str]
+
+    def allow(self, redirect_uri: str) -> bool:
+        """Whether a redirect URI is https, http on the user's own machine, or of a private scheme that is known."""
+        if len(redirect_uri) > MAX_REDIRECT_LENGTH or not _URL.fullmatch(redirect_uri):
+            return False
+        try:
+            url = urlsplit(redirect_uri)
+            name, _ = url.hostname or "", url.port
+        except ValueError:
+            return False
+        if url.scheme in self.schemes:
+            return True
+        if not _HOST.fullmatch(url.netloc.rpartition(":")[0] if url.port else url.netloc):
+            return False
+        if self.hosts is not None and name not in self.hosts:
+            return False
+        return url.scheme == "https" or is_local(redirect_uri)
+
+
+def is_local(redirect_uri: str) -> bool:
+    """Whether a redirect URI is http on the user's own machine."""
+    url = urlsplit(redirect_uri)
+    return url.scheme == "http" and is_loopback(url.hostname or "")
+
+
+def _without_port(redirect_uri: str) -> tuple[str, ...]:
+    url = urlsplit(redirect_uri)
+    return url.scheme, host_name(url.netloc), url.path, url.query
+
+
+def read_registration(metadata: Any, rules: RedirectRules) -> Client:
+    """Make a client of the metadata that it sends, in a request or in its document.
+
+    :raises OAuth2Error: if they cannot be used.
+    """
+    if not isinstance(metadata, Mapping):
+        raise InvalidClientMetadataError("The metadata must be a JSON object.")
+    redirect_uris = metadata.get("redirect_uris")
+    if not isinstance(redirect_uris, list) or not 1 <= len(redirect_uris) <= MAX_REDIRECTS:
+        raise InvalidRedirectURIError(f"redirect_uris must be a list of 1 to {MAX_REDIRECTS} URLs.")
+    if not all(isinstance(each, str) and rules.allow(each) for each in redirect_uris):
+        raise InvalidRedirectURIError(
+            "A redirect URI must be https without a fragment, http on localhost, or of a scheme that this server knows."
+        )
+    for member, needed in (("grant_types", "authorization_code"), ("response_types", "code")):
+        offered = metadata.get(member)
+        if offered is not None and (not isinstance(offered, list) or needed not in offered):
+            raise InvalidClientMetadataError(f"{member} must include '{needed}'.")
+    name = metadata.get("client_name")
+    return Client("", shown_name(name if isinstance(name, str) else ""), tuple(redirect_uris))
+
+
+def register(metadata: Any, rules: RedirectRules) -> dict[str, Any]:
+    """Return the response to a registration (RFC 7591, section 3.2.1): the metadata, and the id of the client.
+
+    :raises OAuth2Error: if the metadata cannot be used.
+    """
+    client = read_registration(metadata, rules)
+    client_id = sign(CLIENT, client.name, *client.redirect_uris)
+    if len(client_id) > MAX_ID_LENGTH:
+        raise InvalidRedirectURIError("The redirect URIs are too long.")
+    return {
+        "client_id": client_id,
+        "client_name": client.name,
+        "redirect_uris": list(client.redirect_uris),
+        "grant_types": list(GRANT_TYPES),
+        "response_types": ["code"],
+        "token_endpoint_auth_method": "none",
+    }
+
+
+def read_client_id(client_id: str, rules: RedirectRules) -> Client | None:
+    """Return the client whose id is its registration; ``None`` if it is not one of this server."""
+    registered = unsign(CLIENT, client_id) if len(client_id) <= MAX_ID_LENGTH else None
+    if registered is None:
+        return None
+    name, *redirect_uris = registered
+    # Again, because the rules may have changed since.
+    return Client(client_id, name, tuple(filter(rules.allow, redirect_uris)))
+
+
+def shown_name(name: str) -> str:
+    """Return a name that a page can show: on one line, not too long, and without characters that move others."""
+    text = "".join(each if unicodedata.category(each)[0] not in "CZ" else " " for each in name[: 10 * MAX_NAME_LENGTH])
+    words = " ".join(text.split())
+    return words if len(words) <= MAX_NAME_LENGTH else words[: MAX_NAME_LENGTH - 1] + "…"
+
+
+def checked_schemes(schemes: Collection[str]) -> frozenset[str]:
+    """Check the private schemes of redirect URIs.
+
+    :raises ValueError: naming one that a browser would run, or that has rules of its own.
+    """
+    for scheme in schemes:
+        if not re.fullmatch(r"[a-z][a-z0-9+.-]*", scheme) or scheme in _OTHER_SCHEMES:
+            raise ValueError(f"redirect_schemes: {scheme!r} cannot be a scheme of redirect URIs")
+    return frozenset(schemes)
+
+
+_OTHER_SCHEMES = ("http", "https", "javascript", "data", "vbscript", "file", "blob", "about", "ftp", "ws", "wss")

@@ -1,0 +1,284 @@
+"""`OAuthServer`: the blueprint that makes an app an authorization server for its own MCP endpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from authlib.oauth2 import OAuth2Error
+from flask import Blueprint, Response, current_app, request, url_for
+from flask.blueprints import BlueprintSetupState
+from flask.sansio.app import App
+from werkzeug.exceptions import HTTPException
+
+from ..checks import checked_scopes
+from ..config import set_defaults
+from ..errors import MAX_QUOTED, RpcError, VerbNotAllowed, one_line
+from ..http.io import error_response, json_response, no_content, read_json_body
+from ..http.routes import add_to_host, check_host
+from ..oauth.metadata import allow_all_origins, public_url
+from .accounts import Accounts
+from .app_clients import RedirectRules, checked_schemes, register
+from .grants import FileGrants, Grant, Grants
+from .issuing import EXTENSION, Issuing, Mounted, Options
+from .own_resource import OwnResource
+from .pages import Pages
+from .protocol_endpoints import Parameters, ProtocolEndpoints
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+DAY = 24 * 3600
+MIN_KEY_BYTES = 32
+MAX_BODY = 64 * 1024
+METADATA_MAX_AGE = 300
+WELL_KNOWN = "/.well-known/oauth-authorization-server"
+ENDPOINT = "jsonrpc_mcp_authorization_server"
+
+
+class OAuthServer(Blueprint):
+    """Let people sign in to AI clients on the login page of the app.
+
+    ::
+
+        oauth = OAuthServer(scopes={"articles:read": "Read articles", "articles:write": "Write articles in your name"})
+        rpc = McpBlueprint(auth=oauth.resource)
+
+        app.register_blueprint(oauth)
+        app.register_blueprint(rpc)
+
+    It finds out by Flask-Login who is signed in. Without that, register a function with :meth:`signed_in`.
+
+    :param name: The blueprint's name, and the first part of its paths, such as ``/oauth/token``.
+    :param scopes: The scopes, each with the words that the consent page has for it.
+    :param base: The scopes that every token has; by default the first.
+    :param login_view: The endpoint of the login page, which gets the URL to return to as ``next``. By default that of
+        Flask-Login, or ``login``.
+    :param grants: Where grants are stored: ``FileGrants(path)``, or ``SqlGrants(engine)`` for several machines. By
+        default the file ``oauth.sqlite`` in the app's instance folder.
+    :param access_age: Seconds for which an access token is valid.
+    :param refresh_age: Seconds after which a grant ends that is not used.
+    :param max_age: Seconds after which the user is asked again in any case.
+    :param grace: Seconds for which a refresh token that was replaced gets the same successor again.
+    :param registration: Let clients register themselves (RFC 7591).
+    :param documents: Accept clients whose id is the URL of a document about them.
+    :param redirect_hosts: The hosts that clients may send users to, with ``localhost`` if these may run on the user's
+        own machine; by default all.
+    :param redirect_schemes: Private schemes of clients that are programs on the user's own machine.
+    :param template: A template of the app for the consent page.
+    :param options: Other options of :class:`flask.Blueprint`, such as ``url_prefix``.
+    """
+
+    def __init__(
+        self,
+        name: str = "oauth",
+        import_name: str = __name__,
+        *,
+        scopes: Mapping[str, str],
+        base: Collection[str] | None = None,
+        login_view: str | None = None,
+        grants: Grants | None = None,
+        access_age: int = 3600,
+        refresh_age: int = 30 * DAY,
+        max_age: int = 180 * DAY,
+        grace: int = 120,
+        registration: bool = True,
+        documents: bool = True,
+        redirect_hosts: Collection[str] | None = None,
+        redirect_schemes: Collection[str] = ("cursor", "vscode", "vscode-insiders"),
+        template: str | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(name, import_name, **{"url_prefix": f"/{name}", "template_folder": "templates", **options})
+        checked = _checked_words(scopes)
+        ages = {"access_age": access_age, "refresh_age": refresh_age, "max_age": max_age, "grace": grace}
+        for option, age in ages.items():
+            if not isinstance(age, int) or isinstance(age, bool) or age < (option != "grace"):
+                raise ValueError(f"{option} must be a whole number of seconds, not {age!r}")
+        if isinstance(redirect_hosts, str):
+            raise TypeError(f"redirect_hosts must be a list; write [{redirect_hosts!r}]")
+        if grants is not None and not isinstance(grants, Grants):
+            raise TypeError(f"grants must be FileGrants(path) or SqlGrants(engine), not a {type(grants).__name__}")
+        self._grants = grants
+        self._accounts = Accounts(login_view)
+        self._issuing = Issuing(
+            Options(
+                scopes=checked,
+                base=_checked_base(base, checked),
+                registration=registration,
+                documents=documents,
+                redirects=RedirectRules(
+                    None if redirect_hosts is None else frozenset(host.lower() for host in redirect_hosts),
+                    checked_schemes(redirect_schemes),
+                ),
+                **ages,
+            ),
+            self._accounts,
+        )
+        self.resource = OwnResource(self._issuing)
+        """The auth object for ``McpBlueprint(auth=...)``."""
+        self._endpoints = ProtocolEndpoints(self._issuing, self.resource)
+        self._add_views(Pages(self._issuing, self._endpoints, template), registration=registration)
+        self.record(self._mount)
+
+    def signed_in(self, func: F) -> F:
+        """Register the function that returns the id of the user at the browser, or ``None``."""
+        self._accounts.signed_in = func
+        return func
+
+    def user_loader(self, func: F) -> F:
+        """Register the function that returns the user of an id, which is a text, or ``None``.
+
+        It is called with every request, so a closed account is refused at once.
+        """
+        self._accounts.user_loader = func
+        return func
+
+    def grants_of(self, user_id: Any) -> list[Grant]:
+        """Return what a user has granted, in the current app."""
+        return self._issuing.grants.of_user(str(user_id))
+
+    def revoke(self, grant_id: str) -> None:
+        """End a grant. Its tokens are invalid at once."""
+        self._issuing.grants.revoke(grant_id)
+
+    def revoke_user(self, user_id: Any) -> None:
+        """End all grants of a user."""
+        self._issuing.grants.revoke_user(str(user_id))
+
+    def _add_views(self, pages: Pages, *, registration: bool) -> None:
+        views: dict[str, Callable[[], Response]] = {
+            "token": self._open(self._token, "POST, OPTIONS"),
+            "revoke": self._open(self._revoke, "POST, OPTIONS"),
+            "authorize": pages.authorize,
+            "apps": pages.apps,
+        }
+        if registration:
+            views["register"] = self._open(self._register, "POST, OPTIONS")
+        for endpoint, view in views.items():
+            is_page = endpoint in ("authorize", "apps")
+            self.add_url_rule(
+                f"/{endpoint}",
+                endpoint,
+                view,
+                methods=["GET", "POST"] if is_page else ["POST", "OPTIONS"],
+                provide_automatic_options=False,
+            )
+
+    def _mount(self, state: BlueprintSetupState) -> None:
+        """On registration: check the settings, add the well-known route, and open the storage for this app."""
+        app, name = state.app, f"{state.name_prefix}.{state.name}".lstrip(".")
+        set_defaults(app)
+        _check_key(app)
+        if EXTENSION in app.extensions:
+            raise ValueError("an app can have one OAuthServer; list all scopes in that")
+        grants = self._grants or FileGrants(Path(app.instance_path) / "oauth.sqlite")
+        app.extensions[EXTENSION] = Mounted(self._issuing, grants)
+        app.add_url_rule(
+            WELL_KNOWN,
+            ENDPOINT,
+            self._open(lambda: self._metadata(name), "GET, HEAD, OPTIONS"),
+            methods=["GET", "OPTIONS"],
+            provide_automatic_options=False,
+        )
+        endpoints = {rule.endpoint for rule in app.url_map.iter_rules() if rule.endpoint.rpartition(".")[0] == name}
+        add_to_host(app, endpoints | {ENDPOINT}, csrf_exempt=True)
+
+    def _open(self, answer: Callable[[], Response], verbs: str) -> Callable[[], Response]:
+        """Return a view for clients, also for those in pages of other sites."""
+
+        def view() -> Response:
+            try:
+                check_host(request)
+                if request.method not in verbs.split(", "):
+                    raise VerbNotAllowed(verbs.split(", "))
+                response = no_content() if request.method == "OPTIONS" else answer()
+            except OAuth2Error as error:
+                response = self._endpoints.handle_error_response(None, error)
+            except (RpcError, HTTPException) as error:
+                response = _failure(error)
+            except self._issuing.grants.failures as error:
+                current_app.logger.error("the grants of OAuth cannot be used: %s", one_line(str(error), MAX_QUOTED))
+                response = json_response({"error": "temporarily_unavailable"}, 503)
+                response.headers["Retry-After"] = "5"
+            return allow_all_origins(response, verbs)
+
+        return view
+
+    def _metadata(self, name: str) -> Response:
+        public = public_url()
+
+        def url(endpoint: str) -> str:
+            return public + url_for(f"{name}.{endpoint}").removeprefix(request.script_root)
+
+        members: dict[str, Any] = {
+            "issuer": public,
+            "authorization_endpoint": url("authorize"),
+            "token_endpoint": url("token"),
+            "revocation_endpoint": url("revoke"),
+            "scopes_supported": list(self._issuing.options.scopes),
+            "response_types_supported": ["code"],
+            "response_modes_supported": ["query"],
+            "grant_types_supported": ["authorization_code", "refresh_token"],
+            "token_endpoint_auth_methods_supported": ["none"],
+            "revocation_endpoint_auth_methods_supported": ["none"],
+            "code_challenge_methods_supported": ["S256"],
+            "authorization_response_iss_parameter_supported": True,
+            "client_id_metadata_document_supported": self._issuing.options.documents,
+        }
+        if self._issuing.options.registration:
+            members["registration_endpoint"] = url("register")
+        response = json_response(members)
+        response.headers["Cache-Control"] = f"public, max-age={METADATA_MAX_AGE}"
+        return response
+
+    def _register(self) -> Response:
+        request.max_content_length = MAX_BODY
+        return json_response(register(read_json_body(request), self._issuing.options.redirects), 201)
+
+    def _token(self) -> Response:
+        return self._endpoints.token(_read_form())
+
+    def _revoke(self) -> Response:
+        return self._endpoints.revoke(_read_form())
+
+
+def _read_form() -> Parameters:
+    request.max_content_length = MAX_BODY
+    return Parameters(request.method, request.form, request.headers)
+
+
+def _failure(error: RpcError | HTTPException) -> Response:
+    """Return the response to a request that cannot be read, as RFC 6749, section 5.2, has it."""
+    if isinstance(error, HTTPException):
+        return json_response({"error": "invalid_request"}, error.code or 400)
+    slug = "server_error" if error.status >= 500 else "invalid_request"
+    return error_response({"error": slug, "error_description": error.message}, error, error.status)
+
+
+def _checked_words(scopes: Any) -> dict[str, str]:
+    if not isinstance(scopes, Mapping) or not scopes:
+        raise ValueError("scopes must be a dict of each scope and what it allows: {'articles:read': 'Read articles'}")
+    checked_scopes("scopes", scopes)
+    for scope, words in scopes.items():
+        if not isinstance(words, str) or not words.strip():
+            raise ValueError(f"scopes: say in words what {scope!r} allows, for the consent page")
+    return dict(scopes)
+
+
+def _checked_base(base: Collection[str] | None, scopes: Mapping[str, str]) -> frozenset[str]:
+    if base is None:
+        return frozenset(list(scopes)[:1])
+    checked = checked_scopes("base", base)
+    if not checked <= set(scopes):
+        raise ValueError(f"base: {', '.join(sorted(checked - set(scopes)))} is missing in scopes")
+    return checked
+
+
+def _check_key(app: App) -> None:
+    key = app.config.get("SECRET_KEY") or b""
+    if len(key.encode() if isinstance(key, str) else key) < MIN_KEY_BYTES:
+        raise ValueError(
+            f"OAuthServer signs tokens with SECRET_KEY, which must be set before it is registered, and have at least"
+            f" {MIN_KEY_BYTES} bytes: python -c 'import secrets; print(secrets.token_hex())'"
+        )

@@ -1,0 +1,139 @@
+"""Read the operations of an OpenAPI 3 or Swagger 2 document, and choose some of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit
+
+METHODS = ("get", "post", "put", "patch", "delete")
+"""The HTTP methods whose operations can be tools."""
+
+TAG = "tag:"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operation:
+    """An operation of an API.
+
+    :param id: Its ``operationId``; made from the method and the path if it has none.
+    :param method: The HTTP method in upper case.
+    :param path: The path with its variables, such as ``/books/{id}``, as the document has it.
+    :param spec: The operation object of the document, with the parameters of its path.
+    :param document: The whole document.
+    """
+
+    id: str
+    method: str
+    path: str
+    tags: tuple[str, ...] = ()
+    summary: str = ""
+    description: str = ""
+    spec: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    document: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.id} ({self.method} {self.path})"
+
+    @property
+    def is_swagger(self) -> bool:
+        """Whether the document is Swagger 2."""
+        return "swagger" in self.document
+
+    @property
+    def paths(self) -> list[str]:
+        """The paths that the app may have it at: below the base path of the API, or without it."""
+        if self.is_swagger:
+            bases = [str(self.document.get("basePath", ""))]
+        else:
+            servers = self.spec.get("servers") or self.document.get("servers") or ()
+            urls = [str(server.get("url", "")) for server in servers if isinstance(server, Mapping)]
+            bases = [urlsplit(url).path for url in urls]
+        return list(dict.fromkeys([*(base.rstrip("/") + self.path for base in bases), self.path]))
+
+    def matches(self, pattern: str) -> bool:
+        """Return whether a pattern of ``include`` chooses it."""
+        names = [self.id, f"{self.method} {self.path}", *(TAG + tag for tag in self.tags)]
+        return any(fnmatchcase(name, pattern) for name in names)
+
+
+Include: TypeAlias = Iterable[str] | Callable[[Operation], bool]
+"""Patterns such as ``get_*``, ``tag:books`` and ``GET /books/*``, or a function of the operation."""
+
+
+def read_operations(document: Any) -> list[Operation]:
+    """Read all operations of a document, in its order.
+
+    :raises ValueError: if it is not an OpenAPI 3 or Swagger 2 document.
+    """
+    version = str(document.get("openapi", document.get("swagger", ""))) if isinstance(document, Mapping) else ""
+    if not version.startswith(("2.", "3.")):
+        raise ValueError('this is not an OpenAPI document: the member "openapi" must be 3.x, or "swagger" 2.0')
+    paths = document.get("paths") or {}
+    if not isinstance(paths, Mapping):
+        raise ValueError('the member "paths" of the OpenAPI document must be an object')
+    return [operation for path, item in paths.items() for operation in _read_path(path, item, document)]
+
+
+def _read_path(path: str, item: Any, document: Mapping[str, Any]) -> Iterator[Operation]:
+    if not isinstance(item, Mapping):
+        return
+    for method in METHODS:
+        spec = item.get(method)
+        if not isinstance(spec, Mapping):
+            continue
+        own = {_place(parameter): parameter for parameter in spec.get("parameters", ())}
+        shared = {_place(parameter): parameter for parameter in item.get("parameters", ())}
+        yield Operation(
+            id=str(spec.get("operationId") or f"{method}_{re.sub(r'[^A-Za-z0-9]+', '_', path).strip('_')}"),
+            method=method.upper(),
+            path=path,
+            tags=tuple(map(str, spec.get("tags", ()))),
+            summary=_text(spec.get("summary")),
+            description=_text(spec.get("description")),
+            spec={**spec, "parameters": list({**shared, **own}.values())},
+            document=document,
+        )
+
+
+def _place(parameter: Any) -> tuple[str, str]:
+    """A parameter of an operation replaces the one of its path that has the same name and place."""
+    if not isinstance(parameter, Mapping):
+        return "", ""
+    return str(parameter.get("$ref") or parameter.get("in")), str(parameter.get("name"))
+
+
+def _text(text: Any) -> str:
+    """Remove invisible characters, which a tool must not have in its texts."""
+    kept = (char if char.isprintable() or char in "\n\t" else " " if char.isspace() else "" for char in str(text or ""))
+    return "".join(kept).replace(" \n", "\n").strip()
+
+
+def choose(operations: Iterable[Operation], include: Include) -> list[Operation]:
+    """Return the operations that ``include`` chooses.
+
+    :raises TypeError: if it is neither a list of patterns nor a function.
+    :raises ValueError: if nothing is chosen, or a pattern chooses nothing.
+    """
+    known = list(operations)
+    if callable(include):
+        chosen = [operation for operation in known if include(operation)]
+        if not chosen:
+            raise ValueError(f"include chooses none of the {len(known)} operations of the document")
+        return chosen
+    if isinstance(include, str):
+        raise TypeError(f"include must be a list of patterns or a function; write include=[{include!r}]")
+    patterns = list(include)
+    if not patterns:
+        raise ValueError("include is empty; list patterns such as 'get_*', 'tag:books' or 'GET /books/*'")
+    for pattern in patterns:
+        if not any(operation.matches(pattern) for operation in known):
+            names = [operation.id for operation in known] + [TAG + tag for each in known for tag in each.tags]
+            close = " or ".join(get_close_matches(pattern, dict.fromkeys(names), n=2))
+            hint = f"did you mean {close}?" if close else f"there are {', '.join(list(dict.fromkeys(names))[:10])}"
+            raise ValueError(f"include: no operation matches {pattern!r}; {hint}")
+    return [operation for operation in known if any(operation.matches(pattern) for pattern in patterns)]

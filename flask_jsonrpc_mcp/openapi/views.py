@@ -1,0 +1,112 @@
+"""Read an endpoint of the URL map as an operation: its variables, the hints of its view, and a schema for the rest."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import typing
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from flask import Flask
+from werkzeug.routing import Rule
+
+from ..schema.shape import SchemaSpec, read_classes
+from ..schema.types import HintConverter
+from ..schema.walk import object_schema
+from ..strict_json import to_plain
+from .api_arguments import Arguments, Body, Parameter
+from .operations import METHODS, Operation
+
+_VARIABLE = re.compile(r"<(?:(?P<converter>[A-Za-z_]\w*)(?:\((?P<options>.*?)\))?:)?(?P<name>[A-Za-z_]\w*)>")
+_CONVERTERS: dict[str, dict[str, Any]] = {
+    "int": {"type": "integer", "minimum": 0},
+    "float": {"type": "number", "minimum": 0},
+    "uuid": {"type": "string", "format": "uuid"},
+}
+
+
+def read_view(app: Flask, endpoint: str, method: str | None, params: SchemaSpec | None) -> tuple[Operation, Arguments]:
+    """Read an endpoint.
+
+    :param params: The schema of the query string, or of the JSON body of POST, PUT and PATCH.
+    :raises LookupError: if there is no such endpoint.
+    :raises TypeError, ValueError: naming the endpoint and the fix.
+    """
+    rule, method = _find_rule(app, endpoint, method)
+    view = _view_of(app.view_functions[endpoint], method)
+    properties = {found["name"]: _schema_of(found, view) for found in _VARIABLE.finditer(rule.rule)}
+    parameters = {name: Parameter(name, "path") for name in properties}
+    required = list(properties)
+    body = None
+    rest = _read_params(endpoint, params)
+    members = rest.get("properties", {})
+    properties.update(members)
+    required += [name for name in rest.get("required", ()) if name not in required]
+    others = [name for name in members if name not in parameters]
+    if method in ("GET", "DELETE"):
+        parameters.update({name: Parameter(name, "query") for name in others})
+    elif others:
+        body = Body("application/json", {name: name for name in others})
+    definitions = {name: rest[name] for name in ("$defs", "definitions") if name in rest}
+    schema = {**object_schema(properties, required, closed=True), **definitions}
+    text = inspect.getdoc(view) or ""
+    operation = Operation(
+        id=endpoint,
+        method=method,
+        path=_VARIABLE.sub(lambda found: f"{{{found['name']}}}", rule.rule),
+        description=text,
+    )
+    return operation, Arguments(schema, parameters, body)
+
+
+def _find_rule(app: Flask, endpoint: str, method: str | None) -> tuple[Rule, str]:
+    if endpoint not in app.view_functions:
+        close = get_close_matches(endpoint, app.view_functions, n=2)
+        hint = f"did you mean {' or '.join(close)}?" if close else "flask routes lists them"
+        raise LookupError(f"add_view: the app has no endpoint {endpoint!r}; {hint}")
+    rules = list(app.url_map.iter_rules(endpoint))
+    taken = sorted({verb for rule in rules for verb in rule.methods or () if verb.lower() in METHODS})
+    if method is None and len(taken) > 1:
+        raise ValueError(f"add_view: endpoint {endpoint!r} takes {', '.join(taken)}; choose one with method=")
+    chosen = (method or "".join(taken)).upper()
+    rule = next((rule for rule in rules if chosen in (rule.methods or ())), None)
+    if rule is None or chosen.lower() not in METHODS:
+        raise ValueError(
+            f"add_view: endpoint {endpoint!r} does not take {chosen}; it takes {', '.join(taken) or 'nothing'}"
+        )
+    return rule, chosen
+
+
+def _view_of(view: Callable[..., Any], method: str) -> Callable[..., Any]:
+    """Return the function behind a view: that of a class for this HTTP method, and without decorators."""
+    of_class: Callable[..., Any] = getattr(getattr(view, "view_class", None), method.lower(), view)
+    function: Callable[..., Any] = inspect.unwrap(of_class)
+    return function
+
+
+def _schema_of(variable: re.Match[str], view: Callable[..., Any]) -> dict[str, Any]:
+    """Describe a variable of the path by the hint of the view, or else by its converter."""
+    try:
+        hint = typing.get_type_hints(view, include_extras=True).get(variable["name"])
+        hinted = {} if hint is None else HintConverter().convert(hint).schema
+    except (TypeError, NameError):
+        hinted = {}
+    if variable["converter"] == "any":
+        return {"type": "string", "enum": [name.strip(" '\"") for name in (variable["options"] or "").split(",")]}
+    return {**_CONVERTERS.get(variable["converter"] or "", {"type": "string"}), **hinted}
+
+
+def _read_params(endpoint: str, params: SchemaSpec | None) -> Mapping[str, Any]:
+    if params is None:
+        return {}
+    declared = read_classes(params)
+    if declared is None and not isinstance(params, Mapping):
+        raise TypeError(
+            f"add_view: params of {endpoint!r} must be a JSON Schema dict, a marshmallow schema or a pydantic model"
+        )
+    schema: Mapping[str, Any] = to_plain(params) if declared is None else declared.schema
+    if schema.get("type", "object") != "object" or "$ref" in schema:
+        raise TypeError(f"add_view: params of {endpoint!r} must describe an object")
+    return schema

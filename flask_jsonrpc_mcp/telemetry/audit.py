@@ -1,0 +1,153 @@
+"""An audit trail: one record for each call of a method that may change something.
+
+`AuditLog` writes the records to a logger, as JSON; ``audit_table`` has the table for a database.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from functools import partial
+from typing import Any
+
+from flask import current_app, has_request_context, request
+
+from ..ask import CONFIRM_KEY
+from ..auth import ACCESS_TOKEN
+from ..call import METHOD, Call
+from ..errors import MAX_QUOTED, RpcError, one_line
+from ..invoke import INPUT_REQUIRED
+from ..mcp.protocol import CLIENT_INFO
+from ..method import Method
+from ..registry import Registry
+from ..strict_json import write
+from .redaction import hide_arguments, show_arguments
+
+__all__ = ["Audit", "AuditLog"]
+
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
+
+
+class Audit:
+    """Makes a record of each call. Subclasses store it.
+
+    :param arguments: Record the values of arguments, without those marked with ``Secret``; by default only names.
+    :param reads: Record the calls of methods with ``read_only=True`` too.
+    """
+
+    def __init__(self, *, arguments: bool = False, reads: bool = False) -> None:
+        self._arguments = arguments
+        self._reads = reads
+
+    def write(self, record: Mapping[str, Any]) -> None:
+        """Store a record. Its values are plain JSON."""
+        raise NotImplementedError
+
+    def observe(self, registry: Registry) -> None:
+        """Observe a blueprint, which calls this."""
+        registry.call_observers.append(partial(self._observe, registry))
+
+    def _observe(
+        self,
+        registry: Registry,
+        call: Call,
+        method: Method | None,
+        outcome: str,
+        duration: float,
+        error: RpcError | None,
+    ) -> None:
+        # A call that asks first has changed nothing: it runs again with the answers.
+        if method is None or call.kind != METHOD or outcome == INPUT_REQUIRED:
+            return
+        if method.read_only and not self._reads:
+            return
+        caller, token = call.caller, _token()
+        record = {
+            "time": datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+            "id": call.id,
+            "trace_id": _trace_id(call),
+            "blueprint": registry.name,
+            "face": call.face,
+            "tool": method.name,
+            "caller": one_line(caller.name, MAX_QUOTED),
+            "credential": caller.scheme,
+            "address": caller.address,
+            "client": _client(call),
+            "client_id": None if token is None else token.client_id,
+            "scopes": None if caller.scopes is None else sorted(caller.scopes),
+            "access": sorted(method.access),
+            "confirmation": _confirmation(call, method),
+            "outcome": outcome,
+            "ms": round(duration * 1000, 1),
+            "arguments": (show_arguments if self._arguments else hide_arguments)(call.arguments, method.params.schema),
+        }
+        try:
+            self.write(record)
+        except Exception:
+            # The call is over. Its record must not be lost.
+            text = "the audit record could not be stored: %s"
+            current_app.logger.exception(text, json.dumps(record), extra={**call.log_facts(), "audit": record})
+
+
+class AuditLog(Audit):
+    """Write the audit trail to a logger: each record as JSON on one line, and as ``record.audit`` for formatters.
+
+    ::
+
+        rpc = McpBlueprint(auth=auth, audit=AuditLog())
+
+    :param logger: A logger, or its name. Without a level it gets INFO, and without a handler it writes to stderr, so
+        that no record is dropped.
+    :param options: ``arguments=True`` to record the values of arguments, ``reads=True`` to record read-only methods.
+    """
+
+    def __init__(self, logger: logging.Logger | str = "flask_jsonrpc_mcp.audit", **options: bool) -> None:
+        super().__init__(**options)
+        self._logger = logging.getLogger(logger) if isinstance(logger, str) else logger
+
+    def observe(self, registry: Registry) -> None:
+        if self._logger.level == logging.NOTSET:
+            self._logger.setLevel(logging.INFO)
+        if not self._logger.hasHandlers():
+            self._logger.addHandler(logging.StreamHandler())
+        super().observe(registry)
+
+    def write(self, record: Mapping[str, Any]) -> None:
+        self._logger.info("%s", write(record).decode(), extra={"audit": record})
+
+
+def _token() -> Any:
+    """Return the access token of the request, if the caller has signed in with one."""
+    return request.environ.get(ACCESS_TOKEN) if has_request_context() else None
+
+
+def _client(call: Call) -> str | None:
+    """Return what the client calls itself. It can call itself anything."""
+    info = call.meta.get(CLIENT_INFO)
+    if isinstance(info, Mapping):
+        return one_line(" ".join(str(info[key]) for key in ("name", "version") if key in info), MAX_QUOTED)
+    agent = request.user_agent.string if has_request_context() else ""
+    return one_line(agent, MAX_QUOTED) or None
+
+
+def _confirmation(call: Call, method: Method) -> str | None:
+    """Return the person's answer to ``confirm=``; ``None`` if the tool has no such question."""
+    if method.tool is None or method.tool.confirm is None:
+        return None
+    _, response = call.answers.by_key.get(CONFIRM_KEY, (None, None))
+    action = response.get("action") if isinstance(response, Mapping) else None
+    return action if isinstance(action, str) else "not asked"
+
+
+def _trace_id(call: Call) -> str | None:
+    """Return the id of the trace: OpenTelemetry's, or else the one that the client has sent."""
+    trace: Any = sys.modules.get("opentelemetry.trace")  # the app has imported it, or there is no span
+    current = None if trace is None else trace.get_current_span().get_span_context()
+    if current is not None and current.is_valid:
+        return f"{current.trace_id:032x}"
+    sent = _TRACEPARENT.fullmatch(str(call.meta.get("traceparent", "")))
+    return None if sent is None else sent[1]

@@ -1,0 +1,143 @@
+"""An MCP request in the words of OpenTelemetry's semantic conventions for MCP.
+
+https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/mcp.md
+
+Names that callers choose are in the attributes of spans, but never in the name of a span or in a metric: there, one
+that is not registered is `OTHER`. So callers cannot make the number of time series grow.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from flask import request
+
+from ..envelope import RpcRequest
+from ..errors import MAX_QUOTED, InternalError, RpcError, one_line
+from ..mcp.http import SESSION_HEADER
+from ..mcp.protocol import CANCELLED, INITIALIZE, MODERN, VERSIONS, RequestContext
+from ..mcp.server import METHODS
+
+OTHER = "_OTHER"
+TOOL_ERROR = "tool_error"
+EXECUTE_TOOL = "execute_tool"
+
+DURATION_BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
+"""Seconds; those that the conventions recommend for the duration of operations and sessions."""
+
+_NOTIFICATIONS = (
+    "notifications/initialized",
+    "notifications/progress",
+    "notifications/roots/list_changed",
+    CANCELLED,
+)
+_KNOWN = frozenset({*METHODS, *_NOTIFICATIONS, INITIALIZE})
+_NAMED = {"tools/call": ("gen_ai.tool.name", "name"), "prompts/get": ("gen_ai.prompt.name", "name")}
+_WITH_URI = ("resources/read", "resources/subscribe", "resources/unsubscribe")
+
+
+class Operation(NamedTuple):
+    """What kind of request it is. There is a limited number of them.
+
+    :param name: The name of its span.
+    :param labels: The attributes of its metric, and of its span.
+    """
+
+    name: str
+    labels: dict[str, str]
+
+    def outcome(self, result: Any, failure: Failure | None) -> dict[str, str]:
+        """Return the attributes that are known only when it has ended."""
+        if failure is not None:
+            return failure.labels
+        if self.labels["mcp.method.name"] == INITIALIZE:
+            return {"mcp.protocol.version": result["protocolVersion"]}
+        return {}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """How a request failed.
+
+    :param type: The code of a JSON-RPC error, or ``tool_error`` for a result with ``isError``.
+    :param message: The message of a JSON-RPC error, which the client gets too.
+    """
+
+    type: str
+    message: str | None = None
+
+    @property
+    def labels(self) -> dict[str, str]:
+        status = {} if self.type == TOOL_ERROR else {"rpc.response.status_code": self.type}
+        return {"error.type": self.type, **status}
+
+
+def operation_of(message: RpcRequest, context: RequestContext) -> Operation:
+    """Return what kind of request it is."""
+    method, params, target = message.method, message.params, ""
+    if method in _NAMED and isinstance(params, Mapping):
+        name = params.get("name")
+        if isinstance(name, str):
+            registry = context.registry
+            known = (
+                registry.prompts.get(name) if method == "prompts/get" else registry.methods.get(context.tool_name(name))
+            )
+            target = OTHER if known is None else known.name
+    return _operation(
+        method if method in _KNOWN else OTHER,
+        target,
+        context.version if context.version in VERSIONS else OTHER,
+        context.headers is not None,
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def _operation(method: str, target: str, version: str, is_http: bool) -> Operation:
+    labels = {"mcp.method.name": method}
+    if target and method == "tools/call":
+        labels |= {"gen_ai.operation.name": EXECUTE_TOOL, "gen_ai.tool.name": target}
+    elif target:
+        labels["gen_ai.prompt.name"] = target
+    if method != INITIALIZE:  # whose result has the version
+        labels["mcp.protocol.version"] = version
+    labels["network.transport"] = "tcp" if is_http else "pipe"
+    if is_http:
+        labels["network.protocol.name"] = "http"
+    return Operation(f"{method} {target}" if target not in ("", OTHER) else method, labels)
+
+
+def details_of(message: RpcRequest, context: RequestContext) -> dict[str, str]:
+    """Return the attributes of one request that only its span has."""
+    method, params, details = message.method, message.params, {}
+    if isinstance(params, Mapping):
+        attribute, param = _NAMED.get(method) or (("mcp.resource.uri", "uri") if method in _WITH_URI else ("", ""))
+        if attribute and isinstance(params.get(param), str):
+            details[attribute] = one_line(params[param], MAX_QUOTED)
+    if message.id is not None:
+        details["jsonrpc.request.id"] = one_line(str(message.id), MAX_QUOTED)
+    if context.headers is None:
+        return details
+    protocol, _, version = str(request.environ.get("SERVER_PROTOCOL", "")).partition("/")
+    if protocol == "HTTP" and version:
+        details["network.protocol.version"] = version
+    session = context.headers.get(SESSION_HEADER)
+    if session is not None and context.version != MODERN:
+        # A digest, because only its owner should have the id.
+        details["mcp.session.id"] = hashlib.sha256(session.encode()).hexdigest()[:32]
+    return details
+
+
+def failure_of(result: Any) -> Failure | None:
+    """Describe a result with ``isError``; ``None`` for any other."""
+    return Failure(TOOL_ERROR) if isinstance(result, dict) and result.get("isError") is True else None
+
+
+def failure_from(error: BaseException) -> Failure:
+    """Describe the JSON-RPC error that an exception becomes."""
+    if isinstance(error, RpcError):
+        return Failure(str(error.code), error.rpc_message or error.message)
+    return Failure(str(InternalError.code))

@@ -1,0 +1,351 @@
+"""A tool that calls an endpoint of the app: the inner request is one of the caller, and no other endpoint's."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from flask import Flask, Response, abort, g, jsonify, redirect, request, session
+from flask.views import MethodView
+from flask_wtf import CSRFProtect
+
+from flask_jsonrpc_mcp import McpBlueprint
+from tests.conftest import Site, asking, basic, make_auth
+from tests.support.mcp_messages import ModernClient
+
+TITLE = {"properties": {"title": {"type": "string"}}, "required": ["title"]}
+
+
+@pytest.fixture
+def app() -> Flask:
+    app = Flask("library")
+    app.config.update(SECRET_KEY="key")
+
+    @app.get("/books/<id>")
+    def get_book(id: str) -> Any:
+        """Read a book."""
+        return {"id": id, "query": request.args.to_dict(flat=False)}
+
+    @app.get("/books/<id>/secret")
+    def secret(id: str) -> str:
+        return "secret"
+
+    @app.get("/books/")
+    def list_books() -> str:
+        return "all of them"
+
+    @app.post("/books")
+    def add_book() -> Any:
+        return {"added": request.json, "by": request.headers.get("Authorization", "")}
+
+    return app
+
+
+def site_with(app: Flask, *views: tuple[str, str], auth: Any = None, **options: Any) -> Site:
+    rpc = McpBlueprint(auth=auth)
+    for name, endpoint in views:
+        rpc.add_view(name, endpoint, **options)
+    app.register_blueprint(rpc)
+    return Site(rpc, app)
+
+
+def test_a_view_is_a_tool_with_the_variables_of_its_path(app: Flask) -> None:
+    @app.put("/shelves/<int:number>/<uuid:id>/<any(red, blue):colour>/<path:rest>")
+    def shelve(number: int, id: str, colour: str, rest: str) -> str:
+        """Put a book on a shelf."""
+        return f"{number} {colour} {rest}"
+
+    site = site_with(app, ("shelve", "shelve"))
+    book = "8f8b9c9e-3a44-4b11-9d55-0a3f0f6a8f11"
+    assert site.describe("shelve").get_json()["tool"] == {
+        "name": "shelve",
+        "description": "Put a book on a shelf.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "number": {"type": "integer", "minimum": 0},
+                "id": {"type": "string", "format": "uuid"},
+                "colour": {"type": "string", "enum": ["red", "blue"]},
+                "rest": {"type": "string"},
+            },
+            "required": ["number", "id", "colour", "rest"],
+            "additionalProperties": False,
+        },
+        "outputSchema": {},
+        "annotations": {"destructiveHint": True, "idempotentHint": True},
+    }
+    response = site.invoke("shelve", {"number": 3, "id": book, "colour": "red", "rest": "a/b"})
+    assert response.get_json() == {"result": "3 red a/b"}
+
+
+def test_other_arguments_go_into_the_query_string_or_the_body(app: Flask) -> None:
+    rpc = McpBlueprint()
+    rpc.add_view("get", "get_book", params={"properties": {"tags": {"type": "array"}, "new": {"type": "boolean"}}})
+    rpc.add_view("add", "add_book", params=TITLE, description="Add a book")
+    app.register_blueprint(rpc)
+    site = Site(rpc, app)
+    found = site.invoke("get", {"id": "é&1", "tags": ["a", 2], "new": True}).get_json()["result"]
+    assert found == {"id": "é&1", "query": {"tags": ["a", "2"], "new": ["true"]}}
+    assert site.invoke("add", {"title": "Emma"}).get_json()["result"]["added"] == {"title": "Emma"}
+
+
+def test_a_class_based_view_needs_the_http_method(app: Flask) -> None:
+    class Shelf(MethodView):
+        def get(self, number: int) -> str:
+            """Read a shelf."""
+            return f"shelf {number}"
+
+        def delete(self, number: int) -> str:
+            return "gone"
+
+    app.add_url_rule("/shelf/<int:number>", view_func=Shelf.as_view("shelf"))
+    rpc = McpBlueprint()
+    rpc.add_view("shelf", "shelf", method="get")
+    app.register_blueprint(rpc)
+    site = Site(rpc, app)
+    assert site.describe("shelf").get_json()["tool"]["description"] == "Read a shelf."
+    assert site.invoke("shelf", {"number": 2}).get_json() == {"result": "shelf 2"}
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "options", "message"),
+    [
+        ("get_bok", {}, "add_view: the app has no endpoint 'get_bok'; did you mean get_book?"),
+        ("get_book", {"method": "POST"}, "add_view: endpoint 'get_book' does not take POST; it takes GET"),
+        ("both", {}, "add_view: endpoint 'both' takes DELETE, GET; choose one with method="),
+        (
+            "get_book",
+            {"params": 5},
+            "add_view: params of 'get_book' must be a JSON Schema dict, a marshmallow schema or",
+        ),
+    ],
+)
+def test_a_mistake_names_the_endpoint_and_breaks_nothing_else(
+    app: Flask, endpoint: str, options: Any, message: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    app.add_url_rule("/both", "both", lambda: "", methods=["GET", "DELETE"])
+    site = site_with(app, ("tool", endpoint), **options)
+    for _ in range(2):
+        caplog.clear()
+        assert site.list_tools().status_code == 500
+        assert message in caplog.text
+    assert site.client.get("/books/1").status_code == 200
+
+
+@pytest.mark.parametrize("id", ["1/secret", "", "1//", "../books/1/secret", "/"])
+def test_no_argument_leads_to_another_endpoint(app: Flask, id: str) -> None:
+    site = site_with(app, ("get", "get_book"))
+    response = site.invoke("get", {"id": id})
+    assert (response.status_code, response.get_json()["error"]["message"]) == (
+        400,
+        "Invalid arguments: do not fit into the path /books/{id}",
+    )
+
+
+@pytest.mark.parametrize("id", ["..", "1?x=2", "1#top", "%2F", "a b", "{id}", "<id>", "é"])
+def test_an_argument_reaches_the_endpoint_as_it_is(app: Flask, id: str) -> None:
+    site = site_with(app, ("get", "get_book"))
+    assert site.invoke("get", {"id": id}).get_json() == {"result": {"id": id, "query": {}}}
+
+
+def test_the_endpoint_gets_the_headers_of_the_caller_but_those_about_the_outer_request(app: Flask) -> None:
+    @app.get("/headers")
+    def headers() -> Any:
+        return {**request.headers, "remote": request.remote_addr}
+
+    site = site_with(app, ("headers", "headers"))
+    found = site.invoke(
+        "headers",
+        {},
+        headers={
+            "Authorization": "Bearer token",
+            "X-Api-Key": "key",
+            "Accept-Language": "de",
+            "Traceparent": "00-1-2-01",
+            "If-None-Match": '"x"',
+            "X-Http-Method-Override": "DELETE",
+            "Mcp-Session-Id": "session",
+        },
+    ).get_json()["result"]
+    assert found == {
+        "Accept": "application/json, */*;q=0.5",
+        "Accept-Language": "de",
+        "Authorization": "Bearer token",
+        "Host": "localhost",
+        "Traceparent": "00-1-2-01",
+        "User-Agent": found["User-Agent"],
+        "X-Api-Key": "key",
+        "remote": "127.0.0.1",
+    }
+
+
+def test_the_trace_of_an_mcp_client_is_passed_on(app: Flask) -> None:
+    app.add_url_rule("/trace", "trace", lambda: request.headers.get("Traceparent", ""))
+    site = site_with(app, ("trace", "trace"))
+    params = {"name": "trace", "arguments": {}, "_meta": {"traceparent": "00-a-b-01"}}
+    result = ModernClient(site.client).post("tools/call", params).get_json()["result"]
+    assert result["content"][0]["text"] == "00-a-b-01"
+
+
+def test_the_inner_request_has_its_own_g_and_teardown_and_the_same_thread(app: Flask) -> None:
+    seen: list[Any] = []
+
+    @app.before_request
+    def remember() -> None:
+        seen.append(("before", request.path, hasattr(g, "mark"), threading.get_ident()))
+        g.mark = request.path
+
+    @app.teardown_appcontext
+    def forget(error: BaseException | None) -> None:
+        seen.append(("after", g.mark))
+
+    site = site_with(app, ("get", "get_book"))
+    assert site.invoke("get", {"id": "1"}).status_code == 200
+    thread = threading.get_ident()
+    assert seen == [
+        ("before", "/mcp/tools/invoke", False, thread),
+        ("before", "/books/1", False, thread),
+        ("after", "/books/1"),
+        ("after", "/mcp/tools/invoke"),
+    ]
+
+
+def test_decorators_of_the_endpoint_decide_who_may_call_it(app: Flask) -> None:
+    auth = make_auth()
+    app.add_url_rule("/write", "write", auth.login_required(role="write")(lambda: auth.current_user()))
+    site = site_with(app, ("write", "write"), auth=auth)
+    assert site.invoke("write", {}).status_code == 401
+    assert site.invoke("write", {}, headers=basic("reader")).get_json()["error"]["code"] == "forbidden"
+    assert site.invoke("write", {}, headers=basic("writer")).get_json() == {"result": "writer"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "error"),
+    [
+        (lambda: abort(404, "No such shelf"), 404, {"code": "not_found", "message": "No such shelf"}),
+        (lambda: abort(403), 403, {"code": "forbidden"}),
+        (lambda: ({"message": "Taken", "code": 409}, 409), 409, {"code": "conflict", "message": "Taken"}),
+        (
+            lambda: ({"message": "Taken", "by": "ada"}, 409),
+            409,
+            {
+                "message": 'CONFLICT: {"by":"ada","message":"Taken"}',
+                "data": {"body": {"by": "ada", "message": "Taken"}},
+            },
+        ),
+        (lambda: ("plain text", 418), 418, {"code": "i_m_a_teapot", "message": "plain text"}),
+        (
+            lambda: ({"errors": {"json": {"pages": ["is low"], "title": ["is short", "is rude"]}}}, 422),
+            400,
+            {"message": "Invalid arguments: /pages: is low; /title: is short; /title: is rude"},
+        ),
+        (
+            lambda: ([{"loc": ["pages"], "msg": "is low", "type": "x"}], 422),
+            400,
+            {"errors": [{"path": "/pages", "message": "is low"}]},
+        ),
+        (lambda: ("", 499), 400, {"code": "bad_request"}),
+    ],
+)
+def test_a_4xx_response_is_an_expected_failure_with_its_text(app: Flask, answer: Any, status: int, error: Any) -> None:
+    app.add_url_rule("/fail", "fail", answer)
+    site = site_with(app, ("fail", "fail"))
+    response = site.invoke("fail", {})
+    found = response.get_json()["error"]
+    assert response.status_code == status
+    assert {member: found[member] for member in error} == error
+
+
+def test_a_limit_says_when_to_try_again(app: Flask) -> None:
+    app.add_url_rule("/busy", "busy", lambda: ("Slow down", 429, {"Retry-After": "7"}))
+    response = site_with(app, ("busy", "busy")).invoke("busy", {})
+    assert (response.status_code, response.headers["Retry-After"]) == (429, "7")
+
+
+@pytest.mark.parametrize("answer", [lambda: redirect("/login"), lambda: ("down", 503), lambda: 1 / 0])
+def test_a_redirect_or_a_fault_is_an_unexpected_failure(app: Flask, answer: Any) -> None:
+    app.add_url_rule("/broken", "broken", answer)
+    site = site_with(app, ("broken", "broken"), auth=make_auth())
+    response = site.invoke("broken", {}, headers=basic("reader"))
+    assert (response.status_code, response.get_json()["error"]["code"]) == (500, "execution_error")
+    assert "Internal error" in response.get_json()["error"]["message"]
+
+
+def test_an_endpoint_that_sends_an_anonymous_caller_to_a_login_form_is_a_401(app: Flask) -> None:
+    app.add_url_rule("/mine", "mine", lambda: redirect("/login"))
+    response = site_with(app, ("mine", "mine"), auth=make_auth()).invoke("mine", {})
+    assert (response.status_code, "WWW-Authenticate" in response.headers) == (401, True)
+
+
+def test_a_response_that_is_too_large_is_not_read_to_its_end(app: Flask) -> None:
+    sent: list[int] = []
+
+    def forever() -> Any:
+        while len(sent) < 1000:
+            sent.append(1)
+            yield b"x" * 1_000_000
+
+    app.add_url_rule("/forever", "forever", lambda: Response(forever(), mimetype="text/plain"))
+    response = site_with(app, ("forever", "forever")).invoke("forever", {})
+    assert response.get_json()["error"]["message"] == "The response has more than 4194304 bytes"
+    assert len(sent) < 10
+
+
+def test_files_texts_and_nothing_become_content(app: Flask) -> None:
+    app.add_url_rule("/csv", "csv", lambda: Response("a,b", mimetype="text/csv"))
+    app.add_url_rule("/zip", "zip", lambda: Response(b"PK", mimetype="application/zip"))
+    app.add_url_rule("/gone", "gone", lambda: ("", 204))
+    site = site_with(app, ("csv", "csv"), ("zip", "zip"), ("gone", "gone"))
+    assert site.invoke("csv", {}).get_json() == {"result": "a,b"}
+    block = {"type": "resource", "resource": {"uri": "/zip", "mimeType": "application/zip", "blob": "UEs="}}
+    assert site.invoke("zip", {}).get_json() == {"result": [block]}
+    assert site.invoke("gone", {}).get_json() == {"result": None}
+
+
+def test_an_inner_request_cannot_call_such_a_tool_again(app: Flask) -> None:
+    rpc = McpBlueprint()
+    rpc.add_view("get", "get_book")
+    rpc.add_view("call", "mcp.call_tool", method="POST", params={"properties": {"id": {"type": "string"}}})
+    app.register_blueprint(rpc)
+    response = Site(rpc, app).invoke("call", {"name": "get", "id": "1"})
+    assert response.status_code == 400
+    assert "A tool of this kind cannot call itself through an endpoint" in response.get_json()["error"]["message"]
+
+
+def test_a_protected_form_gets_a_csrf_token_only_for_callers_that_were_checked(app: Flask) -> None:
+    CSRFProtect(app)
+    app.add_url_rule("/who", "who", lambda: {"user": session.get("user")}, methods=["POST"])
+
+    @app.get("/login")
+    def login() -> str:
+        session["user"] = "ada"
+        return ""
+
+    site = site_with(app, ("who", "who"))
+    assert site.client.post("/who").status_code == 400  # the endpoint itself stays protected
+    assert site.invoke("who", {}).get_json() == {"result": {"user": None}}
+    site.client.get("/login")
+    same, other = {"Sec-Fetch-Site": "same-origin"}, {"Sec-Fetch-Site": "cross-site"}
+    assert site.invoke("who", {}, headers=same).get_json() == {"result": {"user": "ada"}}
+    assert site.invoke("who", {}, headers=other).get_json() == {"result": {"user": None}}
+
+
+def test_cookies_go_back_only_to_pages_of_this_site(app: Flask) -> None:
+    @app.get("/count")
+    def count() -> Any:
+        session["count"] = session.get("count", 0) + 1
+        return jsonify(session["count"])
+
+    site = site_with(app, ("count", "count"))
+    same = {"Sec-Fetch-Site": "same-origin"}
+    assert [site.invoke("count", {}, headers=same).get_json()["result"] for _ in range(3)] == [1, 2, 3]
+    other = site.invoke("count", {}, headers={"Sec-Fetch-Site": "cross-site"})
+    assert (other.get_json()["result"], "Set-Cookie" in other.headers) == (1, False)
+
+
+def test_all_faces_call_the_endpoint(app: Flask) -> None:
+    site = site_with(app, ("get", "get_book"))
+    expected = {"id": "7", "query": {}}
+    assert site.client.get("/mcp/tools/get?id=7").get_json() == {"result": expected}
+    assert site.rpc_post(asking("get", {"id": "7"})).get_json()["result"] == expected
