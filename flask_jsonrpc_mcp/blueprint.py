@@ -399,9 +399,10 @@ class McpBlueprint(Decorators, Blueprint):
             self._registry.methods.has_aliases = True
         self._registry.methods.check_all()
         if self._use_extensions(self._registry.methods):
-            from .tasks import tasks_of
+            from .tasks import connect, tasks_of
 
             tasks_of(app)  # which checks its settings
+            connect(self._registry.task_engine, app)
         registries: dict[str, Registry] = app.extensions.setdefault(EXTENSION, {})
         registries[name] = self._registry
         for sign_in in self._registry.auth.sign_ins:

@@ -48,6 +48,10 @@ def create_app(settings: Mapping[str, Any] | None = None) -> Flask:
     # The blueprint logs one line per call at this level; Flask's own default is WARNING.
     app.logger.setLevel(logging.INFO)
     db.init_app(app)
+    if "CELERY" in app.config:  # as in several_machines.py
+        from . import background  # Celery is an extra
+
+        background.init_app(app)
     traces.init_app(app)
     app.register_blueprint(rpc)
     start_page.init_app(app)

@@ -29,12 +29,12 @@ from ..errors import (
 )
 from ..registry import EXTENSION as REGISTRIES
 from ..registry import Registry
-from ..strict_json import write
 from .callers import store_caller
 from .offering import WAIT, Offering, TaskEngine
 from .records import (
     CANCELLED,
     FAILED,
+    FAILED_OFFER,
     FIRST_OFFER,
     INPUT_REQUIRED,
     LAST_OFFER,
@@ -77,7 +77,7 @@ class Tasks:
         self.app = app
         self.engine = engine
         self.records = Records(_database_url(app), app.logger)
-        self.offering = Offering(app)
+        self.offering = Offering(app, self._offer_soon)
         self._workers_read = (-1.0, True)
 
     def setting(self, name: str) -> Any:
@@ -238,6 +238,10 @@ class Tasks:
         elif getattr(engine, "is_local", False):
             self.offering.offer(record.id, record.queue, engine)  # there may be no worker yet, and this costs nothing
 
+    def _offer_soon(self, task_id: str) -> None:
+        """Let a task be offered again soon, which could not be offered now."""
+        self.records.change(task_id, (QUEUED,), offer_at=time.time() + FAILED_OFFER, updated=tasks.c.updated)
+
     def count_queued(self) -> int:
         """Count the tasks that wait for a worker, up to the limit."""
         return self.records.count(self.setting("MAX_QUEUED"), tasks.c.state == QUEUED)
@@ -286,17 +290,10 @@ class Tasks:
             raise Overloaded("Too many tasks wait for a worker; try again later")
 
 
-def success(result: Result, limit: int) -> dict[str, Any]:
-    """Return the outcome of a method that has returned.
-
-    :raises RpcError: if the result is too big to be kept.
-    """
+def success(result: Result) -> dict[str, Any]:
+    """Return the outcome of a method that has returned."""
     members = {"value": result.value, "content": result.content, "meta": result.meta}
-    outcome = {name: member for name, member in members.items() if member is not None}
-    size = len(write(outcome))
-    if size > limit:
-        raise RpcError(f"The result has {size} bytes, and at most {limit} are kept of a task")
-    return outcome
+    return {name: member for name, member in members.items() if member is not None}
 
 
 def failure(error: RpcError) -> dict[str, Any]:

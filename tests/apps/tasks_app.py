@@ -15,6 +15,7 @@ from flask import Flask, current_app
 from flask_httpauth import HTTPBasicAuth
 
 from flask_jsonrpc_mcp import Elicit, McpBlueprint, RpcError, TaskOptions, current_call
+from tests.support.celery_apps import add_celery
 
 USERS = "users.json"
 WAIT = 60
@@ -147,6 +148,8 @@ def create_app(settings: Mapping[str, Any] | None = None) -> Flask:
     if shift:  # in a process of its own
         real = time.time
         time.time = lambda: real() + shift
+    if "CELERY" in app.config:
+        add_celery(app)
     app.register_blueprint(make_blueprint())
     other = McpBlueprint("other", url_prefix="/other", auth=make_auth())
     other.user_loader(find_user)
