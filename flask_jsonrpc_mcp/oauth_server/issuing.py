@@ -213,13 +213,14 @@ class Issuing:
 
     def _tokens(self, grant: Grant, generation: int, scope: str) -> dict[str, Any]:
         age = self.options.access_age
-        return TokenResponse(
-            token_type="Bearer",
-            access_token=sign_for(age, ACCESS, grant.id, generation, scope),
-            expires_in=age,
-            refresh_token=sign(REFRESH, grant.id, generation),
-            scope=scope,
-        )
+        members = {
+            "token_type": "Bearer",
+            "access_token": sign_for(age, ACCESS, grant.id, generation, scope),
+            "expires_in": age,
+            "refresh_token": sign(REFRESH, grant.id, generation),
+            "scope": scope,
+        }
+        return TokenResponse(members)
 
     def read_refresh_token(self, text: str) -> HeldToken | None:
         values = unsign(REFRESH, text)
