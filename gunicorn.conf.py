@@ -7,6 +7,9 @@ from typing import Any
 
 from gunicorn.workers.gthread import ThreadWorker
 
+# Run flask mcp worker beside the server, if the app has tools with task=.
+from flask_jsonrpc_mcp.gunicorn import on_exit, on_reload, when_ready  # noqa: F401
+
 
 class Worker(ThreadWorker):  # type: ignore[misc]
     """A worker with threads that does not wait until clients close their connections.

@@ -19,6 +19,7 @@ from .invoke import method_called
 from .method import mcp_tool
 from .passwords import CachedPasswords
 from .schema import Secret
+from .task_options import TaskOptions
 
 __all__ = [
     "SIGNED_IN",
@@ -40,6 +41,7 @@ __all__ = [
     "Sample",
     "Sampled",
     "Secret",
+    "TaskOptions",
     "TextContent",
     "ToolGroup",
     "ToolResult",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from .content import PromptMessage, messages_of
-from .errors import InvalidParams, RpcError
+from .errors import InvalidParams, MalformedParams, RpcError
 from .schema.forms import compile_form
 from .strict_json import is_lazy, to_plain, write
 
@@ -20,6 +20,12 @@ ACTIONS = ("accept", "decline", "cancel")
 
 CONFIRM_KEY = "confirm"
 """The key of the question that ``confirm=`` asks before a method runs."""
+
+MAX_ROUNDS = 20
+"""Maximum rounds of questions in one call."""
+
+MAX_ANSWERS = 1 << 20
+"""Maximum bytes of all answers to one call."""
 
 SAMPLING_CONTENT = ("text", "image", "audio")
 """The types of content blocks that ``sampling/createMessage`` takes."""
@@ -251,6 +257,22 @@ class Answers:
         # A missing response becomes null, which fits no question, so it is asked again.
         added = {key: (question.digest, responses.get(key)) for key, question in needed.questions.items()}
         return Answers({**self.by_key, **added}, self.rounds + 1, self.has_run or needed.has_run)
+
+    def check_rounds(self) -> None:
+        """Check that the client may be asked again.
+
+        :raises RpcError: if it was asked too often.
+        """
+        if self.rounds >= MAX_ROUNDS:
+            raise RpcError(f"The client was asked {MAX_ROUNDS} times, and its answers did not fit the questions")
+
+    def check_size(self) -> None:
+        """Check that the answers can be kept.
+
+        :raises MalformedParams: if they are too long.
+        """
+        if len(write(self.by_key)) > MAX_ANSWERS:
+            raise MalformedParams(f"the answers of one call have more than {MAX_ANSWERS} bytes")
 
 
 NO_ANSWERS = Answers({})

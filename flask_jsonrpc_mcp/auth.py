@@ -215,6 +215,18 @@ class Authenticator:
             return None
         return self._signed_in(user, Authorization(LOCAL, {"username": name}), None, LOCAL)
 
+    def load_user(self, name: str, scheme: str) -> tuple[Any, frozenset[str]] | None:
+        """Return a user, and the current permissions, without credentials; ``None`` if there is no such user.
+
+        :param name: The name of the `Caller`; the user itself if there is no ``user_loader``.
+        :param scheme: How the caller had signed in.
+        """
+        user = name if self.user_loader is None else current_app.ensure_sync(self.user_loader)(name)
+        if is_refused(user):
+            return None
+        same = [each for each in self.sign_ins if (each.scheme or APP).lower() == scheme]
+        return user, self._permissions([*same, *self._extensions], user, user) | {SIGNED_IN}
+
     def set_user(self, user: Any) -> None:
         """Set the current user of all extensions, which may have loaded another one from an ignored cookie."""
         g.flask_httpauth_user = user  # for auth.current_user(), as login_required does
@@ -300,7 +312,7 @@ def _principal(user: Any, credentials: Authorization, sign_in: SignIn | None, sc
 
     :raises TypeError: if the user of a function or an extension has no id.
     """
-    identity: tuple[Any, ...] | None = next(_attributes_of(user, IDENTIFIED_BY), None) or _flask_login_id(user)
+    identity: tuple[Any, ...] | None = identity_of(user)
     if identity is None:
         if sign_in is not None and not isinstance(sign_in, HTTPAuthSignIn):
             missing = f"{', '.join(IDENTIFIED_BY)} or get_id()"
@@ -336,6 +348,11 @@ def _attributes_of(user: Any, names: tuple[str, ...]) -> Iterator[tuple[str, str
             if repr(value) != object.__repr__(value) and not callable(value):
                 yield f"{owner.__module__}.{owner.__qualname__}.{name}: {type(value).__name__}", repr(value)
             return
+
+
+def identity_of(user: Any) -> tuple[str, str] | None:
+    """Return what tells a user from all others: its type, and an id or name."""
+    return next(_attributes_of(user, IDENTIFIED_BY), None) or _flask_login_id(user)
 
 
 def _flask_login_id(user: Any) -> tuple[str, str] | None:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from .openapi.operations import Include
     from .openapi.tools import Document, Hints, Naming, OperationTool
+    from .tasks import TaskEngine
     from .telemetry.audit import Audit
     from .telemetry.metrics import Prometheus
     from .telemetry.tracing import OpenTelemetry
@@ -81,6 +82,7 @@ class McpBlueprint(Decorators, Blueprint):
     :param audit: Where to write an audit trail: an :class:`.audit.AuditLog` or :class:`.audit_table.AuditTable`.
     :param csrf_exempt: Exempt the routes of this package from Flask-WTF's ``CSRFProtect``: they accept only JSON
         bodies, and reject the pages of other sites by their ``Origin``. Routes that you add stay protected.
+    :param tasks: Brings the tasks of this blueprint to workers, instead of ``JSONRPC_MCP_TASKS``.
     :param options: Other options of :class:`flask.Blueprint`, such as ``url_prefix``.
     """
 
@@ -98,6 +100,7 @@ class McpBlueprint(Decorators, Blueprint):
         telemetry: Sequence[OpenTelemetry | Prometheus] = (),
         audit: Audit | None = None,
         csrf_exempt: bool = True,
+        tasks: TaskEngine | None = None,
         **options: Any,
     ) -> None:
         super().__init__(name, import_name, **options)
@@ -114,6 +117,7 @@ class McpBlueprint(Decorators, Blueprint):
             ),
             RateLimits(name, limiter, rate_limit),
         )
+        self._registry.task_engine = tasks
         self._observe(telemetry, audit)
         more_routes = (*(EXPLORER_ROUTES if explorer else ()), *(route for each in telemetry for route in each.routes))
         self._routes = (*ROUTES, *more_routes)
@@ -274,7 +278,20 @@ class McpBlueprint(Decorators, Blueprint):
             self._announce(mailbox.RESOURCES)
         else:
             registry.methods.add(method)
+            self._use_extensions([method])
             self._announce(mailbox.TOOLS)
+
+    def _use_extensions(self, methods: Iterable[Method]) -> bool:
+        """Announce the extension for tasks if one of these methods has ``task=``; return whether."""
+        if not any(method.tool is not None and method.tool.task is not None for method in methods):
+            return False
+        from .mcp.tasks_extension import TASKS  # SQLAlchemy is an extra
+        from .tasks import tasks_of
+
+        self._registry.extensions[TASKS.id] = TASKS
+        self._registry.queue_depths["tasks"] = lambda: tasks_of(current_app).count_queued()
+        self._registry.readiness["tasks"] = lambda: tasks_of(current_app).check_ready()
+        return True
 
     def _make_completer(self, declared: Declared) -> Completer:
         registry, func, argument, completed = self._registry, declared.func, declared.argument, declared.name or ""
@@ -384,6 +401,11 @@ class McpBlueprint(Decorators, Blueprint):
         if app.config[PREFIX + "TOOL_NAME_STYLE"] == NO_DOTS:
             self._registry.methods.has_aliases = True
         self._registry.methods.check_all()
+        if self._use_extensions(self._registry.methods):
+            from .tasks import connect, tasks_of
+
+            tasks_of(app)  # which checks its settings
+            connect(self._registry.task_engine, app)
         registries: dict[str, Registry] = app.extensions.setdefault(EXTENSION, {})
         registries[name] = self._registry
         for sign_in in self._registry.auth.sign_ins:

@@ -43,6 +43,9 @@ LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert"
 MCP, BRIDGE = "mcp", "bridge"
 """The faces for MCP clients: ``/mcp`` or stdio, and the bridge, which calls the other routes for them."""
 
+CLI = "cli"
+"""The face of ``flask mcp call``, which waits for as long as a method takes."""
+
 BRIDGE_HEADER = "Mcp-Bridge"
 """Sent by the bridge, so that the site knows that an MCP client is calling, and not a person."""
 
@@ -104,6 +107,8 @@ class Call:
     :param meta: The ``_meta`` of the request, such as OpenTelemetry's ``traceparent``.
     :param listed_only: Find only methods that are listed, such as those marked as tools.
     :param read_only: Run the method only if it is marked as read-only.
+    :param detachable: The client can get a handle, and the result of a task later.
+    :param in_task: A worker runs it. Confirmation and rate limits were dealt with when the task was created.
     """
 
     name: str
@@ -118,6 +123,8 @@ class Call:
     meta: Mapping[str, Any] = field(default_factory=dict)
     listed_only: bool = True
     read_only: bool = False
+    detachable: bool = False
+    in_task: bool = False
     _digests: dict[str, str] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
@@ -167,6 +174,16 @@ class Call:
         plain = to_plain(data)
         if self.reporter is not None and not self.cancelled:
             self.reporter.log(level, plain, logger)
+
+    def detach(self) -> None:
+        """Go on in a worker, and give the client a handle; for tools with ``task=TaskOptions(late=True)``.
+
+        If the client supports tasks, the method **ends here**, and a worker runs it again from its beginning with the
+        answers to its questions at hand. So do nothing before this that must not happen twice. In the worker, and for
+        all other clients, it returns, and the method continues.
+        """
+        if self.detachable and not self.in_task:
+            raise Detach(self)
 
     def elicit(self, message: str, schema: Any = None, *, key: str | None = None) -> Elicited:
         """Ask the user to fill in a form; see :class:`.Elicit` and :meth:`ask`."""
@@ -254,6 +271,14 @@ class Call:
         if open_questions:
             raise InputNeeded(open_questions, has_run=has_run)
         return answers
+
+
+class Detach(BaseException):
+    """Ends a call that goes on as a task. A method's ``except Exception`` does not catch it."""
+
+    def __init__(self, call: Call) -> None:
+        super().__init__(call.name)
+        self.call = call
 
 
 @dataclass(slots=True)

@@ -38,6 +38,14 @@ DEFAULTS: dict[str, Any] = {
     "ANSWER_TIMEOUT": 300,
     "MAX_WAITING": 4,
     "SUBSCRIPTIONS": False,
+    "TASKS": "local",
+    "TASKS_DATABASE": None,
+    "TASK_THREADS": 2,
+    "TASK_TTL": 24 * 60 * 60,
+    "TASK_LEASE": 30,
+    "TASK_MAX_RESULT": 1024 * 1024,
+    "MAX_TASKS": 100,
+    "MAX_QUEUED": 10_000,
     "IS_ENDING": None,
     "DOCTOR_IGNORE": (),
     "DEMO_USERS": (),
@@ -66,6 +74,12 @@ def set_defaults(app: App) -> None:
         ("SESSION_MAX_AGE", 1),
         ("ANSWER_TIMEOUT", 1),
         ("MAX_WAITING", 0),
+        ("TASK_THREADS", 0),
+        ("TASK_TTL", 1),
+        ("TASK_LEASE", 1),
+        ("TASK_MAX_RESULT", 1),
+        ("MAX_TASKS", 1),
+        ("MAX_QUEUED", 1),
     ):
         value = app.config[PREFIX + name]
         if not isinstance(value, int) or isinstance(value, bool) or value < least:

@@ -18,7 +18,8 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 from .auth import SIGNED_IN
 from .checks import name_of
 from .config import GET_ALL, PREFIX
-from .http.routes import local_request_context, preprocess_request
+from .http.routes import preprocess_request
+from .local_request import local_request_context
 from .lookup import registries_of
 from .mcp.protocol import MODERN
 from .mcp.versions import describe_tool

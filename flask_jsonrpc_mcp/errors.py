@@ -16,6 +16,7 @@
     │   ├── HeaderMismatch      MCP: a header and the body differ
     │   ├── UnsupportedVersion  MCP: a protocol version this server does not support
     │   ├── MalformedParams     MCP: the params of a protocol method are invalid
+    │   │   ├── UnknownTask     no such task, or none of this caller
     │   │   └── UnknownName     MCP: no such tool, prompt or resource, or none visible to this caller
     │   │       ├── UnknownTool
     │   │       ├── UnknownPrompt
@@ -30,6 +31,7 @@
     ├── TimedOut                the method did not return within its timeout
     ├── Overloaded              too many calls hold a thread already, or a batch has used up its time or size
     ├── RateLimited             the caller has exceeded a rate limit
+    │   └── TooManyTasks        the caller has too many tasks that are not over
     ├── SignInUnavailable       the authorization server cannot be reached
     └── InternalError           an unexpected exception in a method; the log has it under its id
         └── ServerFault         the same outside of a method, such as in a callback of the app
@@ -310,6 +312,13 @@ class MalformedParams(InvalidRequest):
     rpc_status = 200
 
 
+class UnknownTask(MalformedParams):
+    """No such task, or an expired one, or none of this caller: they look the same."""
+
+    slug = "task_not_found"
+    default_message = "Task not found"
+
+
 class UnknownName(MalformedParams):
     """No such tool, prompt or resource, or none visible to this caller: the two look the same.
 
@@ -472,6 +481,14 @@ class RateLimited(RpcError):
         super().__init__(f"Too many calls; try again in {retry_after} seconds")
 
 
+class TooManyTasks(RateLimited):
+    """The caller has too many tasks that are not over."""
+
+    def __init__(self, limit: int, retry_after: int) -> None:
+        super().__init__(retry_after)
+        self.message = f"You have {limit} tasks that are not over; wait for one of them, or cancel it"
+
+
 class SignInUnavailable(RpcError):
     """The authorization server cannot be reached, so access tokens cannot be verified."""
 
@@ -501,3 +518,7 @@ class ServerFault(InternalError):
     """An unexpected exception outside of a method, such as in a ``verify_password`` callback."""
 
     slug = "internal_error"
+
+
+PROTOCOL_ERRORS = (MissingCapability, Unauthorized, InsufficientScope, MethodNotFound)
+"""The failures of a tool call that are JSON-RPC errors on MCP. All others are results that a model can read."""

@@ -23,7 +23,7 @@ from werkzeug.wrappers import Response
 
 from . import levels
 from .ask import InputNeeded
-from .call import Call, Result, log_unexpected, running_call
+from .call import CLI, Call, Detach, Result, log_unexpected, running_call
 from .errors import (
     MAX_QUOTED,
     MissingCapability,
@@ -37,15 +37,18 @@ from .failures import as_rpc_error, value_of_response
 from .method import Method
 from .registry import Hook, Registry
 from .strict_json import to_plain, write
+from .task_options import TASKS_FEATURE
 
 method_called = Namespace().signal("method-called")
 """Sent by the app after each call, with ``call``, ``method``, ``outcome``, ``duration`` and ``error``.
 
 ``call`` is the :class:`.Call`, ``method`` the method or ``None`` if none is registered, ``outcome`` is ``"ok"``,
-``"input_required"`` or the slug of the error, ``duration`` is in seconds, ``error`` is the `RpcError` or ``None``.
+``"input_required"``, ``"task"`` if it goes on as a task, or the slug of the error, ``duration`` is in seconds, and
+``error`` is the `RpcError` or ``None``.
 """
 
 INPUT_REQUIRED = "input_required"
+TASK = "task"
 
 # Invisible characters that str.isprintable() accepts.
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0").union(
@@ -62,11 +65,12 @@ def invoke(call: Call, registry: Registry, built_in: Callable[[], Result] | None
     :param built_in: Runs instead of a registered method, for a method such as ``rpc.discover``.
     :raises RpcError: for every failure.
     :raises InputNeeded: if the method asks something that the client has not answered yet.
+    :raises Detach: if it goes on as a task, which the face creates.
     """
     started = time.perf_counter()
     method: Method | None = None
     try:
-        if registry.rate_limits.per_caller:
+        if registry.rate_limits.per_caller and not call.in_task:
             registry.rate_limits.count(registry.rate_limits.per_caller, call.caller, "caller")
         if built_in is None:
             method = registry.finders[call.kind].find(call.name, call.caller, listed_only=call.listed_only)
@@ -77,6 +81,9 @@ def invoke(call: Call, registry: Registry, built_in: Callable[[], Result] | None
             result = built_in()
     except InputNeeded:
         _report(call, method, registry, INPUT_REQUIRED, None, time.perf_counter() - started)
+        raise
+    except Detach:
+        _report(call, method, registry, TASK, None, time.perf_counter() - started)
         raise
     # BaseException, because sys.exit() in a method must not end the worker.
     except BaseException as error:
@@ -93,14 +100,19 @@ def _run_method(call: Call, method: Method, registry: Registry) -> Result:
         raise VerbNotAllowed(["POST"])
     if tool is not None and not tool.requires <= call.capabilities:
         raise MissingCapability(tool.requires - call.capabilities)
+    task = None if tool is None or call.in_task else tool.task
+    if task is not None and task.required and not call.detachable and call.face != CLI:
+        raise MissingCapability([TASKS_FEATURE])
     positional, named = method.bind(call)
-    if tool is not None and tool.confirm is not None:
+    if tool is not None and tool.confirm is not None and not call.in_task:
         call.confirm(_confirmation(str(tool.confirm), call.arguments, method), required=tool.confirm_required)
     # A retry with answers is the same call. If it counted again, a method with a limit of one call could ask, but
     # never finish.
-    if method.rate_limit and not call.answers.has_run:
+    if method.rate_limit and not call.answers.has_run and not call.in_task:
         # With the kind, because a prompt may have the name of a tool.
         registry.rate_limits.count(method.rate_limit, call.caller, f"{call.kind}:{method.name}")
+    if task is not None and call.detachable and not task.late:
+        raise Detach(call)
     token = running_call.set(call)
     try:
         if method.timeout is None:
@@ -202,7 +214,7 @@ def _run_within(seconds: float, call: Call, run: Callable[[], Result]) -> Result
         """Runs in the thread of the method."""
         levels.overdue.add(-1)
         error = ended.exception()
-        if error is not None and not isinstance(error, (RpcError, InputNeeded)):
+        if error is not None and not isinstance(error, (RpcError, InputNeeded, Detach)):
             app.logger.error("unexpected failure, id=%(id)s", facts, exc_info=error, extra=facts)
         # The teardown functions of the request have run. What the method has opened since, such as a database
         # session, would stay open.

@@ -12,7 +12,7 @@ from flask import Flask
 
 from .auth import Caller
 from .call import METHOD
-from .http.routes import local_request_context
+from .local_request import local_request_context
 from .registry import EXTENSION, Registry
 
 

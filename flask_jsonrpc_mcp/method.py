@@ -38,6 +38,7 @@ from .schema import (
     mirrored_arguments,
 )
 from .strict_json import to_plain, write
+from .task_options import TaskOption, TaskOptions, checked_task
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -76,6 +77,12 @@ class McpTool:
     requires: frozenset[str] = frozenset()
     confirm: str | None = None
     confirm_required: bool = True
+    task: TaskOptions | None = None
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether it may run again after a run of which the end is not known."""
+        return self.annotations.get("readOnlyHint") is True or self.annotations.get("idempotentHint") is True
 
 
 class marks:  # noqa: N801 (a namespace)
@@ -98,6 +105,7 @@ class MarkOptions(TypedDict, total=False):
     requires: Iterable[str]
     confirm: str | None
     confirm_required: bool
+    task: TaskOption
 
 
 @overload
@@ -126,6 +134,8 @@ def mcp_tool(func: Any = None, /, **options: Any) -> Any:
     :param confirm: A question to the user before the method runs, such as ``"Delete article {id}?"`` with arguments in
         braces. MCP clients that cannot ask are refused. By REST, JSON-RPC and without a terminal it does not ask.
     :param confirm_required: With ``False``, MCP clients that cannot ask run it without the question.
+    :param task: Run it in a worker, and give clients that support tasks a handle at once. ``"required"`` refuses other
+        clients; :class:`.TaskOptions` has more.
     """
     if func is not None and not callable(func):
         raise TypeError(f"@mcp_tool takes its options by name; write @mcp_tool(title={func!r})")
@@ -163,6 +173,7 @@ def make_mark(func: Callable[..., Any], options: Mapping[str, Any]) -> McpTool:
             requires=_checked_features(options.get("requires", ())),
             confirm=None if confirm is None else checked_text("confirm", confirm),
             confirm_required=required,
+            task=checked_task(options.get("task")),
         )
 
 

@@ -311,6 +311,10 @@ class Registry:
         """What registers tools when the app has all its routes: before the first request to this blueprint."""
         self.is_loading = False
         self._loading_lock = threading.RLock()
+        self.extensions: dict[str, Any] = {}
+        """The MCP extensions that this blueprint uses, by their ids; see `mcp.extensions`."""
+        self.task_engine: Any = None
+        """The engine of its tasks, if it is not that of ``JSONRPC_MCP_TASKS``."""
         self.warned: set[str] = set()
         """The tools that the log has suggested ``streams=True`` for."""
         self.finders: dict[str, Collection[Any] | Resources] = {

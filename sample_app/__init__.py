@@ -19,6 +19,7 @@ from . import (
     maintenance,
     markdown,
     reading,
+    reporting,
     search,
     start_page,
     traces,
@@ -33,6 +34,7 @@ for group in (
     maintenance.cache,
     markdown.group,
     reading.group,
+    reporting.group,
     search.group,
 ):
     rpc.add_group(group)
@@ -52,6 +54,10 @@ def create_app(settings: Mapping[str, Any] | None = None) -> Flask:
         app.register_blueprint(auth.oauth_server)
         login.init_app(app)
     traces.init_app(app)
+    if "CELERY" in app.config:  # as in several_machines.py
+        from . import background  # Celery is an extra
+
+        background.init_app(app)
     app.register_blueprint(rpc)
     start_page.init_app(app)
     return app

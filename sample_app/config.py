@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from flask import Flask
-from sqlalchemy import URL
+from sqlalchemy import URL, make_url
 
 from .demo_users import DEMO_USERS
 
@@ -56,8 +56,15 @@ def configure(app: Flask, settings: Mapping[str, Any]) -> None:
     app.config.from_mapping({name: os.environ[name] for name in FROM_ENVIRONMENT if os.environ.get(name)})
     app.config.from_mapping(settings)
     if app.config["DATABASE_URL"] is None:
-        database = _instance_folder(app) / "site.sqlite3"
-        app.config["DATABASE_URL"] = URL.create("sqlite", database=str(database))
+        file = _instance_folder(app) / "site.sqlite3"
+        app.config["DATABASE_URL"] = URL.create("sqlite", database=str(file))
+    database = make_url(app.config["DATABASE_URL"])
+    if database.get_backend_name() != "sqlite":
+        app.config.setdefault("JSONRPC_MCP_TASKS_DATABASE", database)
+    elif database.database not in (None, "", ":memory:"):
+        # Not the same file: SQLite has one writer at a time, and an import writes for as long as it takes.
+        tasks = Path(database.database).with_name("tasks.sqlite3")
+        app.config.setdefault("JSONRPC_MCP_TASKS_DATABASE", URL.create("sqlite", database=str(tasks)))
     if app.config["SECRET_KEY"] is None:
         app.config["SECRET_KEY"] = _kept_secret(_instance_folder(app) / "secret_key")
     app.config["SESSION_COOKIE_SECURE"] = (app.config.get("JSONRPC_MCP_PUBLIC_URL") or "").startswith("https:")

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from flask_jsonrpc_mcp import gunicorn as tasks
+
 # As any app, and what follows. gunicorn reads one file only.
 exec((Path(__file__).parents[1] / "gunicorn.conf.py").read_text())  # noqa: S102 (a file of this repository)
 
@@ -29,7 +31,8 @@ def on_starting(server: Any) -> None:
 
 
 def when_ready(server: Any) -> None:
-    """Print where the site is, and what to try first."""
+    """Start the worker for tasks. Print where the site is, and what to try first."""
+    tasks.when_ready(server)
     address = server.LISTENERS[0].getsockname()
     if isinstance(address, tuple):
         # In one piece, so that no log line comes in between.

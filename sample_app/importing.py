@@ -28,7 +28,15 @@ class Draft:
     type: Annotated[str, "The name of a content type", {"pattern": NAME_PATTERN}] = "news"
 
 
-@group.tool("import", title="Import articles", destructive=False, access=["create content"], scopes=WRITE, streams=True)
+@group.tool(
+    "import",
+    title="Import articles",
+    destructive=False,
+    access=["create content"],
+    scopes=WRITE,
+    streams=True,
+    task=True,
+)
 def import_articles(articles: Annotated[list[Draft], {"minItems": 1, "maxItems": 500}]) -> list[int]:
     """Create many articles in your name, all or none of them, and return their ids."""
     with transaction() as session:

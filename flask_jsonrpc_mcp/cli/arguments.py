@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from flask import Flask, current_app
+from flask import current_app
 from flask.cli import ScriptInfo
 
 from ..auth import LOCAL, Caller
 from ..call import METHOD, PROMPT, RESOURCE
 from ..errors import MethodNotFound, ParseError, one_line
-from ..http.routes import local_request_context, preprocess_request
+from ..http.routes import preprocess_request
+from ..local_request import local_request_context, mcp_path
 from ..lookup import find_registry, registries_of, why_not_found
 from ..method import Method
 from ..registry import Registry
@@ -130,12 +131,6 @@ def find_blueprint(name: str | None) -> tuple[str, Registry]:
         return find_registry(current_app, name)
     except LookupError as error:
         raise click.UsageError(str(error)) from error
-
-
-def mcp_path(app: Flask, blueprint: str) -> str | None:
-    """Return the path of a blueprint's MCP endpoint; ``None`` if its prefix has variables."""
-    [rule, *_] = app.url_map.iter_rules(f"{blueprint}.mcp")
-    return None if rule.arguments else rule.rule
 
 
 def find_method(registry: Registry, caller: Caller, name: str, kind: str = METHOD) -> Method:

@@ -14,7 +14,8 @@ from flask.cli import ScriptInfo, with_appcontext
 
 from ..clients import BEARER, CLIENTS, SIGNS_IN, Server
 from ..config import PREFIX, server_name
-from .arguments import blueprint_option, find_blueprint, mcp_path
+from ..local_request import mcp_path
+from .arguments import blueprint_option, find_blueprint
 from .output import printable
 
 DEVELOPMENT_SERVER = "http://127.0.0.1:5000"

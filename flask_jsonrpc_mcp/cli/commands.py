@@ -13,7 +13,7 @@ from flask.cli import ScriptInfo, with_appcontext
 
 from ..ask import Answers
 from ..auth import Caller
-from ..call import METHOD, PROMPT, RESOURCE, Call, Result
+from ..call import CLI, METHOD, PROMPT, RESOURCE, Call, Result
 from ..config import PREFIX
 from ..doctor import CHECKS, INFO, examine
 from ..errors import InternalError, MethodNotFound, MissingCapability, RpcError, UnknownName, UnknownResource
@@ -39,8 +39,7 @@ from .arguments import (
 )
 from .client_config import print_config
 from .openapi_commands import print_document, show_tools
-
-FACE = "cli"
+from .worker import run_worker
 
 _of_caller = combine(caller_options, output.json_option, with_appcontext)
 _of_call = combine(
@@ -203,7 +202,7 @@ def _run(
         name = name if kind == RESOURCE else method.name
         arguments, progress = read(method.params.schema), output.Progress()
         able = output.capabilities(asking=output.can_ask() and not no_input)
-        call = Call(name, arguments, caller, FACE, kind, capabilities=able, reporter=progress, listed_only=False)
+        call = Call(name, arguments, caller, CLI, kind, capabilities=able, reporter=progress, listed_only=False)
         outcome = _call(call, registry, progress)
     # The request context is gone, as it is for an HTTP client when the response arrives.
     output.end(outcome, name, echo, json_output, _hints(outcome, caller), method.params.schema)
@@ -291,3 +290,4 @@ def run_doctor(ignore: tuple[str, ...], show_all: bool, json_output: bool | None
 mcp.add_command(print_config)
 mcp.add_command(print_document)
 mcp.add_command(show_tools)
+mcp.add_command(run_worker)

@@ -309,17 +309,6 @@ def own_url(endpoint: str, *, external: bool = False) -> str:
     return url_for(f".{endpoint}", _external=external, **(request.view_args or {}))
 
 
-def local_request_context(app: Flask, path: str, **options: Any) -> Any:
-    """Return the context of a request for the command line, with a host that the app trusts.
-
-    :param options: More arguments of ``app.test_request_context``.
-    """
-    trusted = app.config["TRUSTED_HOSTS"]
-    if trusted and not app.config["SERVER_NAME"]:
-        path = f"{app.config['PREFERRED_URL_SCHEME']}://{trusted[0].lstrip('.')}{path}"
-    return app.test_request_context(path, **options)
-
-
 def preprocess_request(app: Flask, context: Any) -> Response | None:
     """Call the app's ``before_request`` functions for a request context, and return their response if there is one."""
     preprocess: Callable[..., Any] = app.preprocess_request

@@ -22,18 +22,11 @@ from itsdangerous import BadData
 from ..ask import NO_ANSWERS, Answers, InputNeeded, Question
 from ..auth import Caller
 from ..envelope import RpcRequest
-from ..errors import CannotAsk, MalformedParams, RpcError
+from ..errors import CannotAsk, MalformedParams
 from ..mailbox import NoMailbox, answer_timeout, current_mailbox
 from ..registry import QuestionHook
-from ..strict_json import write
 from .protocol import MODERN, SERVER_INFO, RequestContext, load_signed, signer
 from .versions import question_request
-
-MAX_ROUNDS = 20
-"""Maximum rounds of questions in one call."""
-
-MAX_ANSWERS = 1 << 20
-"""Maximum bytes of all answers to one call; each state contains those of the rounds before."""
 
 _SALT = "flask-jsonrpc-mcp.request-state"
 _RETRY_MEMBERS = ("inputResponses", "requestState", "_meta")
@@ -52,7 +45,7 @@ def input_required(needed: InputNeeded, message: RpcRequest, context: RequestCon
     """
     if not context.app.secret_key:
         raise CannotAsk()
-    _check_rounds(context.answers)
+    context.answers.check_rounds()
     entry = _entry_key(context.caller)
     current_mailbox().put(entry, True, answer_timeout())
     answers = context.answers.add(needed, {})
@@ -81,7 +74,9 @@ def with_answers(message: RpcRequest, context: RequestContext) -> RequestContext
         raise MalformedParams("params.inputResponses must be an object")
     if token is None:
         # Without a state it is unknown whether the server asked for these; see Answers.by_key.
-        return context._replace(answers=_checked_size(Answers({key: (None, each) for key, each in responses.items()})))
+        unsigned = Answers({key: (None, each) for key, each in responses.items()})
+        unsigned.check_size()
+        return context._replace(answers=unsigned)
     try:
         binding, entry, earlier, rounds, has_run = load_signed(context.app, _SALT, token, answer_timeout())
     except (BadData, TypeError, ValueError, AttributeError) as error:
@@ -90,7 +85,8 @@ def with_answers(message: RpcRequest, context: RequestContext) -> RequestContext
         raise MalformedParams("params.requestState belongs to another request")
     # In the state, an open question has the answer null.
     given = {key: (digest, responses.get(key) if each is None else each) for key, (digest, each) in earlier.items()}
-    answers = _checked_size(Answers(given, rounds, has_run))
+    answers = Answers(given, rounds, has_run)
+    answers.check_size()
     try:
         is_open = current_mailbox().pop(entry) is not None
     except NoMailbox as error:
@@ -119,19 +115,8 @@ def run_asking(
         try:
             return run(answers)
         except InputNeeded as more:
-            _check_rounds(answers)
+            answers.check_rounds()
             needed = more
-
-
-def _check_rounds(answers: Answers) -> None:
-    if answers.rounds >= MAX_ROUNDS:
-        raise RpcError(f"The client was asked {MAX_ROUNDS} times, and its answers did not fit the questions")
-
-
-def _checked_size(answers: Answers) -> Answers:
-    if len(write(answers.by_key)) > MAX_ANSWERS:
-        raise MalformedParams(f"the answers of one call have more than {MAX_ANSWERS} bytes")
-    return answers
 
 
 def _entry_key(caller: Caller) -> str:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..call import COMPLETION, LOG_LEVELS, METHOD, PROMPT, RESOURCE
+from ..call import COMPLETION, LOG_LEVELS, METHOD, PROMPT, RESOURCE, Detach
 from ..envelope import Prepared
 from ..errors import (
-    InsufficientScope,
+    PROTOCOL_ERRORS,
     InvalidCursor,
     MalformedParams,
     MethodNotFound,
-    MissingCapability,
     RpcError,
-    Unauthorized,
     UnknownPrompt,
     UnknownResource,
     UnknownTool,
@@ -54,10 +52,14 @@ def call_tool(context: RequestContext, params: Params) -> dict[str, Any]:
     name, arguments = _text(params, "name"), _object(params, "arguments", {})
     try:
         result = invoke(context.call(METHOD, context.tool_name(name), arguments), context.registry)
-    except (MissingCapability, Unauthorized, InsufficientScope):
-        raise
+    except Detach as detached:
+        from .tasks_extension import create_task  # SQLAlchemy is an extra
+
+        return create_task(context, detached.call)
     except MethodNotFound as error:
         raise UnknownTool(name, sign_in=context.caller.may_sign_in) from error
+    except PROTOCOL_ERRORS:
+        raise
     except RpcError as error:
         return versions.tool_failure(error)
     return versions.tool_result(result, context.version)

@@ -34,6 +34,8 @@ from ..errors import (
 )
 from ..registry import Registry
 from ..schema import MirroredArgument
+from ..task_options import TASKS_FEATURE
+from . import extensions
 
 MODERN = "2026-07-28"
 """Stateless: every request has its version and the client's capabilities in ``_meta``."""
@@ -161,6 +163,7 @@ class RequestContext(NamedTuple):
             None if self.send is None else Notifier(self.send, self),
             self.cancellation,
             self.meta,
+            detachable=TASKS_FEATURE in self.capabilities,
         )
 
 
@@ -265,9 +268,12 @@ def with_meta(message: RpcRequest, context: RequestContext) -> RequestContext:
         raise UnsupportedVersion(str(context.named_version), VERSIONS)
     meta = checked_meta(params)
     version = meta[PROTOCOL_VERSION]
+    capabilities = features_of(meta[CLIENT_CAPABILITIES], version)
+    if context.registry.extensions:
+        capabilities |= extensions.declared(meta[CLIENT_CAPABILITIES], context.registry)
     return context._replace(
         version=version,
-        capabilities=features_of(meta[CLIENT_CAPABILITIES], version),
+        capabilities=capabilities,
         meta=meta,
         log_level=LogLevel(meta.get(LOG_LEVEL)),
     )
@@ -347,6 +353,12 @@ def check_headers(message: RpcRequest, context: RequestContext) -> None:
         name = _decoded(headers, NAME_HEADER)
         if name is None or name != params.get(param):
             raise _mismatch(NAME_HEADER, name, params.get(param))
+    elif context.registry.extensions:
+        found = extensions.find_method(message.method, context.registry)
+        named = None if found is None else params.get(found[1].name_param)
+        # A missing one is accepted: a widely used client sends none with the methods of tasks.
+        if named is not None and (name := _decoded(headers, NAME_HEADER)) not in (None, named):
+            raise _mismatch(NAME_HEADER, name, named)
     if message.method == "tools/call":
         arguments = params.get("arguments", {})
         for argument in _mirrored_arguments(params["name"], context) if isinstance(arguments, dict) else ():

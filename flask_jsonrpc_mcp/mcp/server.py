@@ -11,7 +11,7 @@ from ..envelope import RpcRequest
 from ..errors import MethodNotFound
 from ..mailbox import announces_changes
 from ..registry import Registry
-from . import elicitation, methods, protocol, subscriptions, versions
+from . import elicitation, extensions, methods, protocol, subscriptions, versions
 from .protocol import LEGACY, MODERN, VERSIONS, RequestContext
 from .sessions import Session, negotiate
 
@@ -111,9 +111,11 @@ def capabilities_of(registry: Registry, version: str, *, announces_changes: bool
     completes = "prompts" in capabilities or len(registry.resources.templates)
     if completes and versions.has_annotations(version):
         capabilities["completions"] = {}
+    announced = extensions.announced(registry) if version == MODERN else {}
     for sign_in in registry.auth.sign_ins:
-        if sign_in.extensions:
-            capabilities["extensions"] = sign_in.extensions
+        announced |= sign_in.extensions
+    if announced:
+        capabilities["extensions"] = announced
     return capabilities
 
 
@@ -137,6 +139,8 @@ def is_streamed(payload: Any, context: RequestContext) -> bool:
 
 def _find_handler(method: str, context: RequestContext) -> Handler:
     row = METHODS.get(method)
+    if row is None and context.version == MODERN and context.registry.extensions:
+        return extensions.find_handler(method, context)
     if row is None or context.version not in row.versions:
         raise MethodNotFound(method)
     # By the newest version: 2024-11-05 has completion/complete, but no capability for it.

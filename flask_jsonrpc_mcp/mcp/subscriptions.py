@@ -13,6 +13,7 @@ from ..envelope import Id, notification
 from ..errors import MalformedParams, MethodNotFound, UnknownResource
 from ..invoke import invoke
 from ..mailbox import LISTS, NoMailbox, Watch, announces_changes
+from .extensions import Watcher
 from .methods import visible_resource
 from .protocol import LISTEN, SUBSCRIPTION_ID, RequestContext, Send
 from .streams import waiting_slot
@@ -37,12 +38,14 @@ class Subscription:
     :param lists: Names of lists.
     :param uris: URIs of resources.
     :param accepted: The part of the client's filter that is supported.
+    :param watchers: What the client listens to by extensions.
     """
 
     context: RequestContext
     lists: Sequence[str]
     uris: Sequence[str]
     accepted: Mapping[str, Any]
+    watchers: Sequence[Watcher] = ()
 
     def run(self, id: Id, send: Send, wait: Callable[[], None], identify: Callable[[], Caller]) -> dict[str, Any]:
         """Send a notification for each change, and return the final result.
@@ -71,7 +74,8 @@ class Subscription:
             while not context.cancellation.requested and not _is_server_ending(context):
                 if time.monotonic() - identified >= IDENTIFY_EVERY:
                     now = context._replace(caller=identify())
-                    if not all(_is_visible(now, uri) for uri in self.uris):
+                    is_allowed = all(_is_visible(now, uri) for uri in self.uris)
+                    if not is_allowed or not all(watcher.is_allowed(now) for watcher in self.watchers):
                         return ended  # the client may subscribe again to what is left
                     identified = time.monotonic()
                 try:
@@ -83,6 +87,9 @@ class Subscription:
                         notify(f"{topic}/list_changed")
                     else:
                         notify("resources/updated", uri=topic)
+                for watcher in self.watchers:
+                    for name, params in watcher.changes():
+                        notify(name, **params)
                 wait()
         return ended
 
@@ -106,8 +113,12 @@ def listen(context: RequestContext, params: Mapping[str, Any]) -> Subscription:
     visible = [uri for uri in dict.fromkeys(uris) if _is_visible(context, uri)]
     if visible:
         accepted[_RESOURCES] = visible
+    listens = [each.listen for each in context.registry.extensions.values() if each.listen is not None]
+    watchers = [watcher for each in listens if (watcher := each(context, wanted)) is not None]
+    for watcher in watchers:
+        accepted |= watcher.accepted
     lists = [topic for name, topic in _FILTERS.items() if name in accepted]
-    return Subscription(context, lists, visible, accepted)
+    return Subscription(context, lists, visible, accepted, watchers)
 
 
 def _is_server_ending(context: RequestContext) -> bool:

@@ -79,7 +79,7 @@ class OAuthSignIn(HTTPAuthSignIn):
         return {"oauth": {"resourceMetadata": url, "issuers": list(self.verifier.issuers)}}
 
     def check_ready(self) -> float | None:
-        return self.verifier.reader.check_ready()
+        return self.verifier.check_ready()
 
     def problems(self, path: str | None) -> Iterator[tuple[str, str]]:
         yield from check_issuers(self.verifier.issuers, fetches_keys=self.auth.fetches_keys)

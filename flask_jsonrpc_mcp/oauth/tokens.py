@@ -141,6 +141,12 @@ class TokenVerifier(Protocol):
         :raises SignInUnavailable: if the authorization server cannot be reached.
         """
 
+    def check_ready(self) -> float:
+        """Return how many seconds ago what it needs was reached.
+
+        :raises Exception: of any class, if it cannot be reached.
+        """
+
 
 @dataclass(frozen=True, eq=False)
 class Verifier:
@@ -180,6 +186,10 @@ class Verifier:
         if self.remember:
             self._cache.put(key, verified, self.remember)
         return verified
+
+    def check_ready(self) -> float:
+        """See `TokenVerifier`."""
+        return self.reader.check_ready()
 
     def _check(self, claims: Mapping[str, Any], resource: str) -> AccessToken:
         issuer = claims.get("iss")

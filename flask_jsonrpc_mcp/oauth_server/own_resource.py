@@ -79,7 +79,8 @@ class GrantVerifier:
         try:
             held = self._issuing.read_access_token(token)
         except grants.failures as error:
-            current_app.logger.error("the grants of OAuth cannot be read: %s", one_line(str(error), MAX_QUOTED))
+            facts = {"reason": one_line(str(error), MAX_QUOTED)}
+            current_app.logger.error("the grants of OAuth cannot be read: %(reason)s", facts, extra=facts)
             raise SignInUnavailable() from error
         if held is None:
             raise InvalidToken("it has expired, was revoked, or is not one of this server")
@@ -99,3 +100,7 @@ class GrantVerifier:
         }
         scopes = frozenset(held.scope.split())
         return AccessToken(grant.user_id, issuer, grant.client_id, scopes, MappingProxyType(claims), expires_at)
+
+    def check_ready(self) -> float:
+        self._issuing.grants.get("")  # raises if the storage fails
+        return 0.0

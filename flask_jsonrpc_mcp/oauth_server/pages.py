@@ -75,7 +75,8 @@ class Pages:
         except RpcError as error:
             response = self._problem(title, error.message, error.status)
         except self._issuing.grants.failures as error:
-            current_app.logger.error("the grants of OAuth cannot be used: %s", one_line(str(error), MAX_QUOTED))
+            facts = {"reason": one_line(str(error), MAX_QUOTED)}
+            current_app.logger.error("the grants of OAuth cannot be used: %(reason)s", facts, extra=facts)
             response = self._problem(title, SignInUnavailable().message, SignInUnavailable.status)
         return response
 

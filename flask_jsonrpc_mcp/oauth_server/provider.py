@@ -195,7 +195,8 @@ class OAuthServer(Blueprint):
             except (RpcError, HTTPException) as error:
                 response = _failure(error)
             except self._issuing.grants.failures as error:
-                current_app.logger.error("the grants of OAuth cannot be used: %s", one_line(str(error), MAX_QUOTED))
+                facts = {"reason": one_line(str(error), MAX_QUOTED)}
+                current_app.logger.error("the grants of OAuth cannot be used: %(reason)s", facts, extra=facts)
                 response = json_response({"error": "temporarily_unavailable"}, 503)
                 response.headers["Retry-After"] = "5"
             return allow_all_origins(response, verbs)

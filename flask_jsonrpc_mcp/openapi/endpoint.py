@@ -25,7 +25,7 @@ from ..call import Call
 from ..config import MAX_BODY
 from ..errors import InvalidParams, Problem, RpcError
 from ..sign_in import accepts_cookies
-from .arguments import Sent
+from .api_arguments import Sent
 
 INNER = "flask_jsonrpc_mcp.inner"
 """The key of the WSGI environ that marks an inner request."""

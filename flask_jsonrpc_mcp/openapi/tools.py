@@ -13,7 +13,7 @@ from ..call import running_call
 from ..checks import checked_name
 from ..method import HINT_OPTIONS
 from ..schema import SchemaSpec
-from .arguments import Arguments, read_arguments
+from .api_arguments import Arguments, read_arguments
 from .endpoint import Endpoint
 from .operations import Include, Operation, choose, read_operations
 from .responses import result_of

@@ -16,7 +16,7 @@ from ..schema.shape import SchemaSpec, read_classes
 from ..schema.types import HintConverter
 from ..schema.walk import object_schema
 from ..strict_json import to_plain
-from .arguments import Arguments, Body, Parameter
+from .api_arguments import Arguments, Body, Parameter
 from .operations import METHODS, Operation
 
 _VARIABLE = re.compile(r"<(?:(?P<converter>[A-Za-z_]\w*)(?:\((?P<options>.*?)\))?:)?(?P<name>[A-Za-z_]\w*)>")

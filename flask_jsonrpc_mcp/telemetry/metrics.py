@@ -23,7 +23,7 @@ from ..http.routes import Route
 from ..mcp.protocol import RequestContext
 from ..method import Method
 from ..registry import Registry
-from .operations import DURATION_BUCKETS, OTHER, Failure, Operation, failure_from, failure_of, operation_of
+from .conventions import DURATION_BUCKETS, OTHER, Failure, Operation, failure_from, failure_of, operation_of
 
 try:
     from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram

@@ -19,7 +19,7 @@ from ..mcp.protocol import RequestContext
 from ..registry import Registry
 from ..strict_json import write
 from ..version import __version__
-from .operations import (
+from .conventions import (
     DURATION_BUCKETS,
     EXECUTE_TOOL,
     Failure,

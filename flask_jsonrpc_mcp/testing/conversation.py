@@ -21,12 +21,11 @@ from flask import Flask, request
 from flask.testing import FlaskClient
 from werkzeug.datastructures import Headers
 
-from ..ask import ACTIONS, Elicit, ListRoots, Sample
+from ..ask import ACTIONS, MAX_ROUNDS, Elicit, ListRoots, Sample
 from ..config import PREFIX
 from ..envelope import VERSION
 from ..errors import RpcError
 from ..invoke import INPUT_REQUIRED, method_called
-from ..mcp.elicitation import MAX_ROUNDS
 from ..mcp.http import SESSION_HEADER
 from ..mcp.protocol import (
     CLIENT_CAPABILITIES,

@@ -34,6 +34,7 @@ PUBLIC = {
     "articles.search",
     "articles.to_markdown",
     "articles.export",
+    "articles.report",
     "articles.word_counts",
     "content_types.list",
     "site.health",

@@ -22,11 +22,11 @@ from flask_jsonrpc_mcp import (
     PromptMessage,
     RpcError,
     Sample,
+    ask,
     current_call,
     mcp_tool,
     method_called,
 )
-from flask_jsonrpc_mcp.mcp import elicitation
 from flask_jsonrpc_mcp.mcp.protocol import LEGACY, MODERN, VERSIONS
 from tests.conftest import Site, asking
 from tests.support.answering import CANCEL, DECLINE, EVERYTHING, Respondent, accept, questions_of, sampled
@@ -141,7 +141,7 @@ def test_a_client_may_leave_out_the_content_of_an_empty_form(site: Site, version
 
 def test_a_client_whose_answers_never_fit_is_given_up(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only where it is we who ask again; a client of 2026-07-28 sends its request again by itself."""
-    monkeypatch.setattr(elicitation, "MAX_ROUNDS", 3)
+    monkeypatch.setattr(ask, "MAX_ROUNDS", 3)
     site.tool(lambda: current_call.elicit("How many?", {"n": int}).action, name="ask")
     client = respondent(site, LEGACY[0], lambda question: accept())
     assert client.call("ask")["message"] == "The client was asked 3 times, and its answers did not fit the questions"

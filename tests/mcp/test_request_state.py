@@ -16,7 +16,7 @@ from itsdangerous import TimestampSigner
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
 from flask_jsonrpc_mcp import McpBlueprint, RpcError, current_call, mcp_tool
-from flask_jsonrpc_mcp.mcp.elicitation import MAX_ANSWERS, MAX_ROUNDS
+from flask_jsonrpc_mcp.ask import MAX_ANSWERS, MAX_ROUNDS
 from flask_jsonrpc_mcp.mcp.protocol import LEGACY, signer
 from tests.conftest import PERMISSIONS, Site, asking, basic, make_app, make_auth
 from tests.support.answering import DECLINE, EVERYTHING, accept, questions_of

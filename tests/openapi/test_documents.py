@@ -8,7 +8,7 @@ import pytest
 from flask import Flask, request
 
 from flask_jsonrpc_mcp import McpBlueprint
-from flask_jsonrpc_mcp.openapi.arguments import read_arguments
+from flask_jsonrpc_mcp.openapi.api_arguments import read_arguments
 from flask_jsonrpc_mcp.openapi.operations import Operation, choose, read_operations
 from tests.conftest import Site
 

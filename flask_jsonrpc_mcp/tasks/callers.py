@@ -1,0 +1,60 @@
+"""The caller of a task in the worker: found by name, with the permissions of then and of now. No credentials."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ..auth import Authenticator, Caller, identity_of
+from ..errors import RpcError
+from .records import TaskRecord
+
+
+def store_caller(caller: Caller, auth: Authenticator) -> dict[str, Any]:
+    """Return what is stored of a caller, to find them again.
+
+    :raises RpcError: if the worker could not find this user.
+    """
+    stored = {
+        "user": caller.name,
+        "scheme": caller.scheme,
+        "permissions": sorted(caller.permissions),
+        "scopes": None if caller.scopes is None else sorted(caller.scopes),
+    }
+    if caller.user is None:  # anonymous, or the developer on the command line
+        return stored
+    loaded = auth.load_user(caller.name, str(caller.scheme))
+    identity = identity_of(caller.user)
+    if loaded is None or identity is None or identity_of(loaded[0]) != identity:
+        raise RpcError(
+            "This tool runs in a worker, which cannot load the user by name: register a function with @rpc.user_loader"
+            " that returns the same user as the sign-in",
+            code=-32603,
+        )
+    return {**stored, "identity": list(identity)}
+
+
+def restore_caller(record: TaskRecord, auth: Authenticator) -> Caller | None:
+    """Return the caller of a task, and set the current user; ``None`` if the user is gone, or is another one now."""
+    stored, address = record.caller, record.address
+    if stored["scheme"] is None:
+        caller = auth.anonymous(address)
+    elif "identity" not in stored:
+        auth.set_user(None)
+        caller = Caller(permissions=frozenset(stored["permissions"]), address=address)
+    else:
+        loaded = auth.load_user(stored["user"], stored["scheme"])
+        if loaded is None or identity_of(loaded[0]) != tuple(stored["identity"]):
+            return None
+        user, permissions = loaded
+        auth.set_user(user)
+        caller = Caller(user, permissions=permissions, address=address)
+    return replace(
+        caller,
+        name=stored["user"],
+        scheme=stored["scheme"],
+        permissions=caller.permissions & frozenset(stored["permissions"]),
+        may_sign_in=False,
+        principal=record.owner,
+        scopes=None if stored["scopes"] is None else frozenset(stored["scopes"]),
+    )

@@ -1,0 +1,377 @@
+"""The tables of tasks and of their workers, in SQL.
+
+The row of a task decides who runs it, whether its worker is gone, and what came of it. Every change of state is one
+conditional UPDATE, which names the state and the run that it expects; its row count says whether it happened.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import (
+    URL,
+    Boolean,
+    Column,
+    ColumnElement,
+    Connection,
+    Double,
+    Engine,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+    case,
+    create_engine,
+    delete,
+    event,
+    func,
+    insert,
+    select,
+    update,
+)
+from sqlalchemy.dialects.mysql import MEDIUMTEXT
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from ..errors import RpcError
+
+QUEUED, RUNNING, INPUT_REQUIRED = "queued", "running", "input_required"
+COMPLETED, FAILED, CANCELLED = "completed", "failed", "cancelled"
+UNFINISHED = (QUEUED, RUNNING, INPUT_REQUIRED)
+
+READ_FOR = 3600
+"""Seconds for which a task is kept after its end, so that its result can be read."""
+
+FIRST_OFFER, LAST_OFFER = 60, 3600
+"""Seconds after which a task that no worker has claimed is offered again; doubled each time, up to the last."""
+
+FAILED_OFFER = 5
+"""Seconds after which a task is offered again that the engine has refused."""
+
+BUSY_TIMEOUT = 15
+"""Seconds that a writer waits for another one; SQLite has one writer at a time."""
+
+
+_LIBPQ_TIMEOUTS = {"connect_timeout": 5, "tcp_user_timeout": 10_000}
+"""Seconds to connect, and milliseconds until a connection whose other side does not answer is given up."""
+
+
+class TasksUnavailable(RpcError):
+    """The database of the tasks cannot be reached."""
+
+    code = -32004
+    status = 503
+    rpc_status = 503
+    slug = "tasks_unavailable"
+    default_message = "Tasks cannot be stored or read at the moment; try again later"
+    retry_after = 5
+
+
+class _Json(TypeDecorator[Any]):
+    """A JSON value as text. Unlike the JSON types of databases, it keeps the order of members."""
+
+    impl = Text
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Any) -> Any:
+        return dialect.type_descriptor(MEDIUMTEXT() if dialect.name in ("mysql", "mariadb") else Text())
+
+    def process_bind_param(self, value: Any, dialect: Any) -> str | None:
+        return None if value is None else json.dumps(value, separators=(",", ":"))
+
+    def process_result_value(self, value: Any, dialect: Any) -> Any:
+        return None if value is None else json.loads(value)
+
+
+metadata = MetaData()
+
+tasks = Table(
+    "mcp_tasks",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("blueprint", String(255), nullable=False),
+    Column("owner", String(64), nullable=False),
+    Column("address", String(64), nullable=False),
+    Column("caller", _Json, nullable=False),
+    Column("face", String(16), nullable=False),
+    Column("method", String(255), nullable=False),
+    Column("queue", String(100), nullable=True),
+    Column("call", _Json, nullable=True),
+    Column("repeatable", Boolean, nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("run", Integer, nullable=False, default=0),
+    Column("lost", Integer, nullable=False, default=0),
+    Column("runner", String(128), nullable=True),
+    Column("lease", Double, nullable=True),
+    Column("offers", Integer, nullable=False, default=1),
+    Column("offer_at", Double, nullable=False),
+    Column("cancel", Boolean, nullable=False, default=False),
+    Column("answers", _Json, nullable=True),
+    Column("pending", _Json, nullable=True),
+    Column("asked", _Json, nullable=True),
+    Column("message", Text, nullable=True),
+    Column("progress", _Json, nullable=True),
+    Column("outcome", _Json, nullable=True),
+    Column("created", Double, nullable=False),
+    Column("updated", Double, nullable=False),
+    Column("expires", Double, nullable=False),
+    Index("mcp_tasks_by_state", "state", "created"),
+    Index("mcp_tasks_by_owner", "owner", "state"),
+    Index("mcp_tasks_by_expiry", "expires"),
+)
+
+workers = Table(
+    "mcp_task_workers",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("kind", String(16), nullable=False),
+    Column("host", String(255), nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("places", Integer, nullable=False),
+    Column("queues", _Json, nullable=True),
+    Column("port", Integer, nullable=True),
+    Column("seen", Double, nullable=False),
+)
+
+
+@dataclass(frozen=True)
+class TaskRecord:
+    """A row of the table.
+
+    :param owner: The principal of the caller; empty if anonymous.
+    :param caller: How to find the caller again: user, identity, scheme, permissions, scopes. No credentials.
+    :param call: The arguments, capabilities and ``_meta`` of the call; erased when the task ends.
+    :param repeatable: Whether it may run again if its worker is gone.
+    :param run: How often a worker has claimed it.
+    :param lost: How often the worker that ran it was lost.
+    :param lease: Until when its worker counts as alive.
+    :param offer_at: When it is offered to the engine again if no worker has claimed it.
+    :param answers: Responses to questions, by key, each with the digest of its question.
+    :param pending: Open questions by the key that the client sees: key, digest, method and params.
+    :param asked: All keys that the client has seen.
+    :param outcome: ``value``, ``content`` and ``meta`` of the result; or ``error``.
+    """
+
+    id: str
+    blueprint: str
+    owner: str
+    address: str
+    caller: dict[str, Any]
+    face: str
+    method: str
+    queue: str | None
+    call: dict[str, Any] | None
+    repeatable: bool
+    state: str
+    run: int
+    lost: int
+    runner: str | None
+    lease: float | None
+    offers: int
+    offer_at: float
+    cancel: bool
+    answers: dict[str, Any] | None
+    pending: dict[str, Any] | None
+    asked: list[str] | None
+    message: str | None
+    progress: dict[str, Any] | None
+    outcome: dict[str, Any] | None
+    created: float
+    updated: float
+    expires: float
+
+    @property
+    def is_over(self) -> bool:
+        return self.state not in UNFINISHED
+
+
+class Records:
+    """The tasks and workers of one database.
+
+    Every method raises `TasksUnavailable` if the database cannot be reached.
+    """
+
+    def __init__(self, url: URL, logger: Any) -> None:
+        self.url = url
+        self._logger = logger
+        # By process: a forked one must not wait for a lock that a thread of its parent held.
+        self._locks: dict[int, threading.Lock] = {}
+        self._engine: Engine | None = None
+        self._pid = 0
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """Connect, and commit what the block does."""
+        try:
+            with self._connected().begin() as connection:
+                yield connection
+        except (DBAPIError, PoolTimeout, OSError) as error:
+            reason = getattr(error, "orig", None) or error
+            self._logger.error("the database of the tasks cannot be used: %s: %s", type(reason).__name__, reason)
+            raise TasksUnavailable() from error
+
+    def _connected(self) -> Engine:
+        """Return the engine of this process, because forked processes must not share connections."""
+        with self._locks.setdefault(os.getpid(), threading.Lock()):
+            if self._engine is None or self._pid != os.getpid():
+                if self._engine is not None:
+                    self._engine.dispose(close=False)  # the connections of the parent
+                engine = _make_engine(self.url)
+                try:
+                    metadata.create_all(engine)
+                except DBAPIError:  # another process has created them meanwhile, or the next try fails as well
+                    metadata.create_all(engine)
+                self._engine, self._pid = engine, os.getpid()
+            return self._engine
+
+    def close(self) -> None:
+        """Close the connections of this process."""
+        with self._locks.setdefault(os.getpid(), threading.Lock()):
+            if self._engine is not None:
+                self._engine.dispose()
+            self._engine = None
+
+    def insert(self, values: Mapping[str, Any]) -> TaskRecord:
+        """Add a queued task."""
+        with self.transaction() as connection:
+            connection.execute(insert(tasks).values(**values))
+            return _read(connection, tasks.c.id == values["id"])[0]
+
+    def get(self, id: str) -> TaskRecord | None:
+        with self.transaction() as connection:
+            return next(iter(_read(connection, tasks.c.id == id)), None)
+
+    def find(self, *conditions: ColumnElement[bool], limit: int = 100, newest_first: bool = False) -> list[TaskRecord]:
+        """Find tasks, the oldest first."""
+        with self.transaction() as connection:
+            return _read(connection, *conditions, limit=limit, newest_first=newest_first)
+
+    def count(self, limit: int, *conditions: ColumnElement[bool]) -> int:
+        """Count tasks, up to a limit."""
+        found = select(tasks.c.id).where(*conditions).limit(limit).subquery()
+        with self.transaction() as connection:
+            return int(connection.execute(select(func.count()).select_from(found)).scalar_one())
+
+    def change(
+        self, id: str, expected: Sequence[str], *conditions: ColumnElement[bool], run: int | None = None, **values: Any
+    ) -> bool:
+        """Change a task that is in one of the expected states, and in this run; return whether it was."""
+        values.setdefault("updated", time.time())
+        statement = update(tasks).where(tasks.c.id == id, tasks.c.state.in_(expected), *conditions)
+        if run is not None:
+            statement = statement.where(tasks.c.run == run)
+        with self.transaction() as connection:
+            return connection.execute(statement.values(**values)).rowcount == 1
+
+    def claim(self, id: str, runner: str, seconds: float) -> TaskRecord | None:
+        """Begin to run a queued task, for one of all that try; ``None`` for the others."""
+        now = time.time()
+        claiming = update(tasks).where(tasks.c.id == id, tasks.c.state == QUEUED, tasks.c.expires > now)
+        values = {"state": RUNNING, "run": tasks.c.run + 1, "runner": runner, "lease": now + seconds, "updated": now}
+        with self.transaction() as connection:
+            if connection.execute(claiming.values(**values)).rowcount != 1:
+                return None
+            return _read(connection, tasks.c.id == id)[0]
+
+    @contextmanager
+    def holding(self, id: str, state: str) -> Iterator[tuple[Connection, TaskRecord | None]]:
+        """Lock the row of a task that is in a state; ``None`` if it is not."""
+        with self.transaction() as connection:
+            # An UPDATE first: it locks the row, and SQLite cannot change a read transaction to a write transaction.
+            locking = update(tasks).where(tasks.c.id == id, tasks.c.state == state).values(run=tasks.c.run)
+            is_locked = connection.execute(locking).rowcount == 1
+            yield connection, _read(connection, tasks.c.id == id)[0] if is_locked else None
+
+    def renew(self, runner: str, runs: Mapping[str, int], until: float | None) -> dict[str, tuple[int, bool]]:
+        """Renew the leases of a runner, and return run and cancellation of its tasks.
+
+        :param runs: The number of the run by task id.
+        :param until: The new end of the leases; ``None`` to leave them.
+        """
+        mine = (tasks.c.id.in_(list(runs)), tasks.c.state == RUNNING, tasks.c.runner == runner)
+        with self.transaction() as connection:
+            if until is not None:
+                connection.execute(update(tasks).where(*mine).values(lease=until))
+            rows = connection.execute(select(tasks.c.id, tasks.c.run, tasks.c.cancel).where(*mine))
+            return {task_id: (run, cancel) for task_id, run, cancel in rows}
+
+    def remove_expired(self) -> int:
+        with self.transaction() as connection:
+            return connection.execute(delete(tasks).where(tasks.c.expires <= time.time())).rowcount
+
+    def see_worker(self, id: str, values: Mapping[str, Any]) -> None:
+        """Record that a worker is alive."""
+        with self.transaction() as connection:
+            if connection.execute(update(workers).where(workers.c.id == id).values(**values)).rowcount == 0:
+                connection.execute(insert(workers).values(id=id, **values))
+
+    def remove_workers(self, *ids: str, unseen_for: float | None = None) -> None:
+        gone: ColumnElement[bool] = workers.c.id.in_(ids)
+        if unseen_for is not None:
+            gone |= workers.c.seen < time.time() - unseen_for
+        with self.transaction() as connection:
+            connection.execute(delete(workers).where(gone))
+
+    def seen_workers(self, seconds: float) -> list[dict[str, Any]]:
+        """Return the workers that were alive within the last seconds."""
+        alive = select(workers).where(workers.c.seen >= time.time() - seconds).order_by(workers.c.id)
+        with self.transaction() as connection:
+            return [dict(row) for row in connection.execute(alive).mappings()]
+
+
+def ending(state: str, **values: Any) -> dict[str, Any]:
+    """Return the values of a task that ends now: its arguments and answers are erased."""
+    read_until = time.time() + READ_FOR
+    expires = case((tasks.c.expires < read_until, read_until), else_=tasks.c.expires)
+    erased = {"call": None, "answers": None, "pending": None, "lease": None}
+    return {"message": None, **values, **erased, "state": state, "expires": expires}
+
+
+def queueing(**values: Any) -> dict[str, Any]:
+    """Return the values of a task that waits for a worker from now on."""
+    return {**values, "state": QUEUED, "lease": None, "offers": 1, "offer_at": time.time() + FIRST_OFFER}
+
+
+def _read(
+    connection: Connection, *conditions: ColumnElement[bool], limit: int | None = None, newest_first: bool = False
+) -> list[TaskRecord]:
+    order: Iterable[Any] = (tasks.c.created.desc() if newest_first else tasks.c.created, tasks.c.id)
+    rows = connection.execute(select(tasks).where(*conditions).order_by(*order).limit(limit))
+    return [TaskRecord(**row) for row in rows.mappings()]
+
+
+def _make_engine(url: URL) -> Engine:
+    if url.get_backend_name() != "sqlite":
+        limits = _LIBPQ_TIMEOUTS if url.get_driver_name() in ("psycopg", "psycopg2") else {}
+        return create_engine(url, pool_pre_ping=True, max_overflow=-1, connect_args=limits)
+    file = Path(str(url.database))
+    engine = create_engine(url, max_overflow=-1, connect_args={"timeout": BUSY_TIMEOUT})
+    event.listen(engine, "do_connect", lambda *ignored: _make_private(file))
+    event.listen(engine, "connect", _prepare_sqlite)
+    return engine
+
+
+def _make_private(file: Path) -> None:
+    """Create the file, which only this user can read. SQLite creates the files beside it with the same mode."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        os.close(os.open(file, os.O_CREAT | os.O_EXCL, 0o600))
+
+
+def _prepare_sqlite(connection: Any, record: object) -> None:
+    cursor = connection.cursor()
+    # With the write-ahead log, readers and the writer do not wait for each other.
+    cursor.execute("PRAGMA journal_mode = WAL")
+    cursor.execute("PRAGMA synchronous = NORMAL")
+    cursor.close()

@@ -1,0 +1,171 @@
+"""Run tasks in a worker: claim one, find its caller, call its method, and store what came of it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from typing import Any
+
+from flask import Flask, current_app
+
+from ..ask import Answers, InputNeeded
+from ..call import Call, log_unexpected, new_id
+from ..errors import PROTOCOL_ERRORS, MethodNotFound, RpcError, ServerFault
+from ..invoke import invoke
+from ..local_request import local_request_context, mcp_path
+from ..strict_json import write
+from .callers import restore_caller
+from .keeping import Keeper, Run
+from .records import CANCELLED, COMPLETED, FAILED, INPUT_REQUIRED, TaskRecord, TasksUnavailable
+from .service import EXTENSION, Tasks, failure, success
+
+KEEPER = "jsonrpc_mcp_task_keeper"
+"""``app.extensions["jsonrpc_mcp_task_keeper"]`` has the `Keeper` of this process."""
+
+ENGINE, THREADS, WORKER = "engine", "threads", "worker"
+"""The kinds of workers: called by an engine, threads of a web server, and the process ``flask mcp worker``."""
+
+RETRY_EVERY = 0.5
+"""Seconds between two tries to store the end of a task."""
+
+# MCP has more levels than Python.
+_LOG_LEVELS = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "notice": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
+
+_making = threading.Lock()
+
+
+def run(task_id: str) -> None:
+    """Run a task, unless another worker does or it is over. Engines call this in an app context of their worker."""
+    app: Flask = current_app._get_current_object()  # type: ignore[attr-defined]
+    claimed = keeper_of(app).claim(task_id)
+    if claimed is not None:
+        run_claimed(app, claimed)
+
+
+def keeper_of(app: Flask, kind: str = ENGINE, places: int = 1, queues: list[str] | None = None) -> Keeper:
+    """Return the keeper of this process; a forked process gets its own."""
+    with _making:
+        found: tuple[int, Keeper] | None = app.extensions.get(KEEPER)
+        if found is None or found[0] != os.getpid():
+            found = (os.getpid(), Keeper(app.extensions[EXTENSION], kind, places, queues))
+            app.extensions[KEEPER] = found
+        return found[1]
+
+
+def run_claimed(app: Flask, run: Run) -> None:
+    """Run a task that this process has claimed."""
+    service: Tasks = app.extensions[EXTENSION]
+    keeper = keeper_of(app)
+    try:
+        state, outcome, message = _run_method(app, service, run)
+        while state != INPUT_REQUIRED:
+            try:
+                progress = run.progress or run.record.progress
+                if not service.end(run.record, state, outcome=outcome, message=message, progress=progress):
+                    _log_dropped(app, run.record, state)
+                break
+            except TasksUnavailable:
+                if run.is_lost or time.monotonic() > run.lease_until:
+                    _log_dropped(app, run.record, state)
+                    break
+                time.sleep(RETRY_EVERY)
+    finally:
+        keeper.release(run)
+
+
+def _run_method(app: Flask, service: Tasks, run: Run) -> tuple[str, dict[str, Any] | None, str | None]:
+    """Return the new state of the task, its outcome, and its message."""
+    record = run.record
+    path = mcp_path(app, record.blueprint) if service.registry_of(record) is not None else None
+    context = local_request_context(
+        app, path or "/", method="POST", environ_base={"REMOTE_ADDR": record.address or "127.0.0.1"}
+    )
+    with app.app_context(), context:
+        try:
+            return COMPLETED, _checked_size(success(_call(app, service, run)), service, record), None
+        except InputNeeded as needed:
+            return _ask(service, run, needed)
+        except RpcError as error:
+            return _ended_by(error, run)
+        except Exception as error:  # of a callback of the app, such as user_loader
+            fault = ServerFault(new_id())
+            log_unexpected(error, fault.error_id)
+            return FAILED, failure(fault), fault.message
+
+
+def _call(app: Flask, service: Tasks, run: Run) -> Any:
+    record, registry = run.record, service.registry_of(run.record)
+    stored = record.call or {}
+    caller = None if registry is None else restore_caller(record, registry.auth)
+    if registry is None or caller is None:
+        raise MethodNotFound(record.method)
+    answers = {key: (digest, response) for key, (digest, response) in (record.answers or {}).items()}
+    call = Call(
+        record.method,
+        stored["arguments"],
+        caller,
+        record.face,
+        capabilities=frozenset(stored["capabilities"]),
+        answers=Answers(answers, stored["rounds"], has_run=True),
+        reporter=_Reporter(app, run),
+        cancellation=run.cancellation,
+        meta=stored["meta"],
+        listed_only=stored["listed_only"],
+        detachable=True,
+        in_task=True,
+    )
+    return invoke(call, registry)
+
+
+def _checked_size(outcome: dict[str, Any], service: Tasks, record: TaskRecord) -> dict[str, Any]:
+    size, limit = len(write(outcome)), service.setting("TASK_MAX_RESULT")
+    if size <= limit:
+        return outcome
+    service.app.logger.warning("the result of a task of %r has %d bytes; %d are kept", record.method, size, limit)
+    raise RpcError(f"The result has {size} bytes, and at most {limit} are kept of a task")
+
+
+def _ask(service: Tasks, run: Run, needed: InputNeeded) -> tuple[str, dict[str, Any] | None, str | None]:
+    try:
+        if service.ask(run.record, needed):
+            return INPUT_REQUIRED, None, None
+    except RpcError as error:
+        return _ended_by(error, run)
+    return CANCELLED, None, None  # or it is not this run's any more, and nothing is stored
+
+
+def _ended_by(error: RpcError, run: Run) -> tuple[str, dict[str, Any] | None, str | None]:
+    if run.cancellation.by_client:
+        return CANCELLED, None, None
+    if isinstance(error, PROTOCOL_ERRORS):
+        return FAILED, failure(error), error.message
+    return COMPLETED, failure(error), None
+
+
+def _log_dropped(app: Flask, record: TaskRecord, state: str) -> None:
+    text = "a task of %r ended as %r after it was given up; this is not stored"
+    app.logger.warning(text, record.method, state)
+
+
+class _Reporter:
+    """Keeps what a method reports in a task. Log messages go to the app's log: MCP has no place for them."""
+
+    def __init__(self, app: Flask, run: Run) -> None:
+        self._app = app
+        self._run = run
+
+    def progress(self, done: float, total: float | None, message: str | None) -> None:
+        self._run.progress = {"done": done, "total": total, "message": message}
+
+    def log(self, level: str, data: Any, logger: str | None) -> None:
+        # A part of the id: the whole of it is a key to the task.
+        facts = self._run.record.id[:8], self._run.record.method, data
+        self._app.logger.log(_LOG_LEVELS.get(level, logging.CRITICAL), "task %s… of %r: %s", *facts)

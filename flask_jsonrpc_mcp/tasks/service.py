@@ -1,0 +1,342 @@
+"""`Tasks`: create, read, answer and cancel the tasks of an app. The faces and the workers use it."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from flask import Flask
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from ..ask import Answers, InputNeeded
+from ..auth import Caller
+from ..call import Call, Result
+from ..checks import name_of
+from ..config import PREFIX
+from ..errors import (
+    InvalidParams,
+    MethodNotFound,
+    Overloaded,
+    Problem,
+    RpcError,
+    TooManyTasks,
+    UnknownTask,
+    one_line,
+)
+from ..registry import EXTENSION as REGISTRIES
+from ..registry import Registry
+from .callers import store_caller
+from .offering import WAIT, Offering, TaskEngine
+from .records import (
+    CANCELLED,
+    FAILED,
+    FAILED_OFFER,
+    FIRST_OFFER,
+    INPUT_REQUIRED,
+    LAST_OFFER,
+    QUEUED,
+    RUNNING,
+    UNFINISHED,
+    Records,
+    TaskRecord,
+    ending,
+    queueing,
+    tasks,
+)
+
+EXTENSION = "jsonrpc_mcp_tasks"
+"""``app.extensions["jsonrpc_mcp_tasks"]`` has the `Tasks` of the app."""
+
+MAX_RUNS = 3
+"""Maximum runs of a repeatable task whose workers were lost."""
+
+WORKER_SEEN = 30
+"""Seconds for which a worker counts as alive after it was seen."""
+
+START_WITHIN = 1.0
+"""Seconds after which a queued task says that there is no worker; threads of this process may just be starting."""
+
+CANCELLING = "Cancelling"
+NO_WORKER = "Waiting for a worker; none is running"
+LOST = "The worker that ran this has gone; it may have done a part of its work"
+POISON = f"Running this ended its worker {MAX_RUNS} times"
+
+
+class Tasks:
+    """The tasks of one app. It opens nothing before the first task.
+
+    :param engine: Brings tasks to workers, unless a blueprint has its own.
+    :raises ValueError: if ``JSONRPC_MCP_TASKS_DATABASE`` is invalid.
+    """
+
+    def __init__(self, app: Flask, engine: TaskEngine) -> None:
+        self.app = app
+        self.engine = engine
+        self.records = Records(_database_url(app), app.logger)
+        self.offering = Offering(app, self._offer_soon)
+        self._workers_read = (-1.0, True)
+
+    def setting(self, name: str) -> Any:
+        return self.app.config[PREFIX + name]
+
+    def create(self, call: Call, registry: Registry) -> TaskRecord:
+        """Store a call as a task, and offer it to a worker.
+
+        :raises TooManyTasks: if the caller has too many.
+        :raises Overloaded: if too many wait for a worker.
+        :raises TasksUnavailable: if the database cannot be reached.
+        :raises RpcError: if a worker could not find the user of the caller.
+        """
+        method = registry.methods.find(call.name, call.caller, listed_only=call.listed_only)
+        tool = method.tool
+        if tool is None or tool.task is None:
+            raise TypeError(f"{name_of(method.func)} calls current_call.detach(); register it with task=")
+        caller, now = call.caller, time.time()
+        stored = store_caller(caller, registry.auth)
+        self._check_limits(caller)
+        record = self.records.insert(
+            {
+                "id": secrets.token_urlsafe(32),
+                "blueprint": self._name_of(registry),
+                "owner": caller.principal,
+                "address": caller.address[:64],
+                "caller": stored,
+                "face": call.face,
+                "method": method.name,
+                "queue": tool.task.queue,
+                "call": {
+                    "arguments": call.arguments,
+                    "capabilities": sorted(call.capabilities),
+                    "meta": {name: call.meta[name] for name in ("traceparent", "tracestate") if name in call.meta},
+                    "listed_only": call.listed_only,
+                    "rounds": call.answers.rounds,
+                },
+                "repeatable": tool.repeatable,
+                "answers": dict(call.answers.by_key),
+                "asked": [],
+                "created": now,
+                "updated": now,
+                "expires": now + (tool.task.ttl or self.setting("TASK_TTL")),
+                **queueing(),
+            }
+        )
+        self.offering.offer(record.id, record.queue, self._engine_of(registry), wait=WAIT)
+        return record
+
+    def get(self, task_id: str, registry: Registry, caller: Caller) -> TaskRecord:
+        """Return a task of a caller.
+
+        :raises UnknownTask: if there is no such task, or it is another caller's, or it has expired.
+        """
+        record = self.records.get(task_id) if task_id.isascii() and len(task_id) <= 64 else None
+        if record is None or record.expires <= time.time() or record.blueprint != self._name_of(registry):
+            raise UnknownTask()
+        if record.owner not in ("", caller.principal):
+            raise UnknownTask()
+        if record.state == RUNNING and self.settle_if_lost(record):
+            return self.get(task_id, registry, caller)
+        if record.state == QUEUED:
+            self.offer_again(record)
+        return record
+
+    def answer(self, record: TaskRecord, responses: Mapping[str, Any]) -> None:
+        """Keep the responses to open questions; once there are no more, a worker goes on. Others are ignored.
+
+        :raises MalformedParams: if all answers together are too long.
+        """
+        with self.records.holding(record.id, INPUT_REQUIRED) as (connection, held):
+            if held is None:
+                return
+            pending, answers = held.pending or {}, held.answers or {}
+            given = {shown: question for shown, question in pending.items() if shown in responses}
+            for shown, question in given.items():
+                answers[question["key"]] = [question["digest"], responses[shown]]
+            Answers(answers).check_size()
+            left = {shown: question for shown, question in pending.items() if shown not in given}
+            if not given:
+                return
+            values = {"answers": answers, "pending": left, "updated": time.time()}
+            values = values if left else queueing(**values)
+            connection.execute(tasks.update().where(tasks.c.id == record.id).values(**values))
+        if not left:
+            self.offer_now(record)
+
+    def cancel(self, record: TaskRecord) -> None:
+        """Cancel a task: at once if no worker runs it, else its method sees ``current_call.cancelled``."""
+        if record.is_over or self.records.change(record.id, (QUEUED, INPUT_REQUIRED), **ending(CANCELLED)):
+            return
+        self.records.change(record.id, (RUNNING,), cancel=True, message=CANCELLING)
+
+    def ask(self, record: TaskRecord, needed: InputNeeded) -> bool:
+        """Let a running task wait for answers; return whether it was still this run's.
+
+        :raises RpcError: if the client was asked too often.
+        """
+        asked, pending = list(record.asked or ()), {}
+        rounds = (record.call or {})["rounds"] + 1
+        Answers({}, rounds - 1).check_rounds()
+        for key, question in needed.questions.items():
+            shown, number = key, 1
+            while shown in asked:  # a key is never used twice, because clients remember what they have answered
+                number += 1
+                shown = f"{key}~{number}"
+            asked.append(shown)
+            request = {"method": question.method, "params": question.params}
+            pending[shown] = {"key": key, "digest": question.digest, **request}
+        values = {"asked": asked, "pending": pending, "call": {**(record.call or {}), "rounds": rounds}}
+        is_wanted = tasks.c.cancel.is_(False)
+        return self.records.change(
+            record.id, (RUNNING,), is_wanted, run=record.run, state=INPUT_REQUIRED, lease=None, message=None, **values
+        )
+
+    def end(self, record: TaskRecord, state: str, **values: Any) -> bool:
+        """End a running task; return whether it was still this run's."""
+        values = ending(state, **values)
+        is_kept = tasks.c.expires > time.time()
+        return self.records.change(record.id, (RUNNING,), is_kept, run=record.run, **values)
+
+    def settle_if_lost(self, record: TaskRecord) -> bool:
+        """Queue a task again, or end it, if its worker has not renewed the lease; return whether it was so."""
+        now = time.time()
+        if record.state != RUNNING or record.lease is None or record.lease > now:
+            return False
+        lost = record.lost + 1
+        if record.cancel:
+            values = ending(CANCELLED)
+        elif record.repeatable and lost < MAX_RUNS:
+            values = queueing(message=None)
+        else:
+            text = POISON if record.repeatable else LOST
+            values = ending(FAILED, outcome=failure(RpcError(text, code=-32603)), message=text)
+        is_settled = self.records.change(
+            record.id, (RUNNING,), tasks.c.lease <= now, run=record.run, lost=lost, **values
+        )
+        if is_settled:
+            self.app.logger.warning("the worker %s of a task of %r has gone", record.runner, record.method)
+            if values["state"] == QUEUED:
+                self.offer_now(record)
+        return is_settled
+
+    def offer_now(self, record: TaskRecord) -> None:
+        """Offer a task that has been queued again."""
+        self.offering.offer(record.id, record.queue, self._engine_of(self.registry_of(record)))
+
+    def offer_again(self, record: TaskRecord) -> None:
+        """Offer a queued task again if that is due: its message may be lost."""
+        now, engine = time.time(), self._engine_of(self.registry_of(record))
+        if record.offer_at <= now:
+            pause = min(FIRST_OFFER * 2**record.offers, LAST_OFFER)
+            values = {"offers": record.offers + 1, "offer_at": now + pause, "updated": record.updated}
+            # Of all processes that notice it, one offers it.
+            if self.records.change(record.id, (QUEUED,), tasks.c.offers == record.offers, **values):
+                self.offering.offer(record.id, record.queue, engine)
+        elif getattr(engine, "is_local", False):
+            self.offering.offer(record.id, record.queue, engine)  # there may be no worker yet, and this costs nothing
+
+    def _offer_soon(self, task_id: str) -> None:
+        """Let a task be offered again soon, which could not be offered now."""
+        self.records.change(task_id, (QUEUED,), offer_at=time.time() + FAILED_OFFER, updated=tasks.c.updated)
+
+    def count_queued(self) -> int:
+        """Count the tasks that wait for a worker, up to the limit."""
+        return self.records.count(self.setting("MAX_QUEUED"), tasks.c.state == QUEUED)
+
+    def check_ready(self) -> None:
+        """Check that the database can be reached."""
+        self.records.count(1)
+
+    def has_worker(self) -> bool:
+        """Return whether any worker was seen lately."""
+        read, found = self._workers_read
+        if time.monotonic() - read > 1:
+            found = bool(self.records.seen_workers(WORKER_SEEN))
+            self._workers_read = time.monotonic(), found
+        return found
+
+    def status_message(self, record: TaskRecord) -> str | None:
+        """Return what to say about a task: its progress, or that there is no worker."""
+        is_waiting = record.state == QUEUED and record.message is None and time.time() - record.updated > START_WITHIN
+        if is_waiting and not self.has_worker():
+            return NO_WORKER
+        return record.message
+
+    def registry_of(self, record: TaskRecord) -> Registry | None:
+        """Return the blueprint of a task; ``None`` if this app does not have it."""
+        registries: dict[str, Registry] = self.app.extensions.get(REGISTRIES, {})
+        return registries.get(record.blueprint)
+
+    def _engine_of(self, registry: Registry | None) -> TaskEngine:
+        own: TaskEngine | None = None if registry is None else registry.task_engine
+        return own or self.engine
+
+    def _name_of(self, registry: Registry) -> str:
+        """Return the full name of a blueprint; that of a nested one has the names of its parents."""
+        registries: dict[str, Registry] = self.app.extensions[REGISTRIES]
+        return next(name for name, each in registries.items() if each is registry)
+
+    def _check_limits(self, caller: Caller) -> None:
+        own = [tasks.c.owner == caller.principal, tasks.c.state.in_(UNFINISHED), tasks.c.expires > time.time()]
+        if not caller.principal:
+            own.append(tasks.c.address == caller.address[:64])
+        limit = self.setting("MAX_TASKS")
+        if self.records.count(limit, *own) >= limit:
+            raise TooManyTasks(limit, retry_after=5)
+        if self.count_queued() >= self.setting("MAX_QUEUED"):
+            raise Overloaded("Too many tasks wait for a worker; try again later")
+
+
+def success(result: Result) -> dict[str, Any]:
+    """Return the outcome of a method that has returned."""
+    members = {"value": result.value, "content": result.content, "meta": result.meta}
+    return {name: member for name, member in members.items() if member is not None}
+
+
+def failure(error: RpcError) -> dict[str, Any]:
+    """Return the outcome of a call that has failed."""
+    facts: dict[str, Any] = {"code": error.code, "status": error.status, "slug": error.slug, "message": error.message}
+    return {"error": {**facts, "data": error.data, "has_status": "status" in vars(error)}}
+
+
+def error_of(record: TaskRecord) -> RpcError | None:
+    """Return the error that a task ended with, as the plain call would have raised it."""
+    stored = (record.outcome or {}).get("error")
+    if stored is None:
+        return None
+    if stored["slug"] == InvalidParams.slug and "errors" in (stored["data"] or {}):
+        return InvalidParams([Problem(**problem) for problem in stored["data"]["errors"]])
+    if stored["slug"] == MethodNotFound.slug:
+        return MethodNotFound(record.method)
+    error = RpcError(stored["message"], code=stored["code"], data=stored["data"], slug=stored["slug"])
+    if stored["has_status"]:
+        error.status = stored["status"]
+    return error
+
+
+def result_of(record: TaskRecord) -> Result:
+    """Return the result of a completed task."""
+    outcome = record.outcome or {}
+    return Result(outcome.get("value"), outcome.get("content"), outcome.get("meta"))
+
+
+def progress_text(done: float, total: float | None, message: str | None) -> str:
+    """Return progress as a text, such as ``3 of 12: April``."""
+    count = f"{done:g}" if total is None else f"{done:g} of {total:g}"
+    return one_line(count if message is None else f"{count}: {message}", 200)
+
+
+def _database_url(app: Flask) -> URL:
+    setting = app.config[PREFIX + "TASKS_DATABASE"]
+    if setting is None:
+        return URL.create("sqlite", database=str(Path(app.instance_path) / "mcp-tasks.db"))
+    try:
+        url = make_url(setting)
+        url.get_dialect().import_dbapi()  # its driver may not be installed
+    except (ArgumentError, ImportError) as error:
+        raise ValueError(f"{PREFIX}TASKS_DATABASE must be an SQLAlchemy URL that can be used here: {error}") from error
+    if url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:"):
+        raise ValueError(f"{PREFIX}TASKS_DATABASE must be a file that all processes can open, not in memory")
+    return url
