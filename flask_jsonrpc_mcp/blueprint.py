@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from flask import Blueprint, current_app, has_app_context
 from flask.blueprints import BlueprintSetupState
@@ -71,7 +71,8 @@ class McpBlueprint(Decorators, Blueprint):
     :param auth: A Flask-HTTPAuth object; a function that returns the user of the current request, or ``None``; an
         object of ``flask_jsonrpc_mcp.sign_in``; or a list of these. Without one every caller is anonymous.
     :param require_auth: Reject anonymous callers, except under ``/.well-known/``, for the explorer's page and for
-        ``/mcp/health``.
+        ``/mcp/health``. With ``"mcp"`` only at ``/mcp``: AI clients sign in when they connect, and the other paths stay
+        open to everyone.
     :param discover_access: The permissions needed to list and describe tools.
     :param explorer: Serve a page to try the tools at ``/mcp/explorer``.
     :param limiter: The app's Flask-Limiter object, for rate limits.
@@ -91,7 +92,7 @@ class McpBlueprint(Decorators, Blueprint):
         import_name: str = __name__,
         *,
         auth: Auth | Sequence[Auth] | None = None,
-        require_auth: bool = False,
+        require_auth: bool | Literal["mcp"] = False,
         discover_access: Iterable[str] = (),
         explorer: bool = True,
         limiter: Limiter | None = None,
@@ -103,8 +104,10 @@ class McpBlueprint(Decorators, Blueprint):
         **options: Any,
     ) -> None:
         super().__init__(name, import_name, **options)
+        if require_auth not in (True, False, "mcp"):
+            raise ValueError(f"require_auth must be True, False or 'mcp', not {require_auth!r}")
         if require_auth and auth is None:
-            raise ValueError("require_auth=True needs an auth object to sign in with; pass auth= too")
+            raise ValueError(f"require_auth={require_auth!r} needs an auth object to sign in with; pass auth= too")
         self._registry = Registry(
             name,
             Authenticator(

@@ -49,12 +49,18 @@ function signedIn() {
   load();
 }
 
-function signOut() {
-  server.credentials = null;
+async function signOut() {
+  const { credentials } = server;
   views.clear(); // with what others should not see
   tasksView = null;
   announce("Signed out");
-  load();
+  server.end();
+  try {
+    await credentials.revoke?.();
+  } catch {
+    server.trouble = "Signed out here, but the server could not be told. Disconnect the explorer on its page of connected apps.";
+    load();
+  }
 }
 
 // The list at the side: kinds, and within them groups by what is before the first dot.
@@ -179,7 +185,7 @@ function showTrouble(failure) {
   const closed = failure.status === 401 && !server.isSignedIn;
   find("main").replaceChildren(make("div", { class: "welcome" },
     make("h1", { tabindex: "-1" }, closed ? "Sign in to begin" : "This did not work"),
-    make("p", {}, closed ? "This server answers only to those it knows." : failure.message),
+    make("p", {}, closed ? server.trouble ?? "This server answers only to those it knows." : failure.message),
     !closed && button("Try again", load),
     closed && canSignIn(server) && button("Sign in", () => openSignIn(server, signedIn), { class: "primary" }),
     closed && connectSection(site.connect, absolute(server.urls.mcp))));
@@ -211,4 +217,5 @@ addEventListener("hashchange", () => {
   if (location.hash === "#main") find("main").focus();
   else show(true);
 });
-load();
+server.onEnd = load;
+if (!isBackFromSignIn()) load();

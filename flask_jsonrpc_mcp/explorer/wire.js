@@ -18,10 +18,12 @@ class Failure extends Error {
 class Server {
   constructor(site) {
     this.urls = site.urls;
-    this.ways = site.signIn;
+    this.ways = site.signIn.map(asOAuth);
     this.cookies = site.cookies; // whether a cookie of this site can sign in
     this.visitor = null; // who is signed in by one
     this.credentials = null; // in memory only: gone with the page
+    this.trouble = null; // with the last sign-in
+    this.onEnd = () => {}; // called when the server ends it
     this.capabilities = {};
     this.requests = 0;
   }
@@ -42,6 +44,9 @@ class Server {
   // Ask who is signed in by a cookie, which scripts cannot read.
   async recognise() {
     this.visitor = null;
+    if (this.credentials?.kind === "oauth") {
+      this.credentials.username = (await readReply(await this.fetch(this.urls.caller, {}))).name;
+    }
     if (!this.cookies || this.credentials !== null) return;
     const response = await fetch(this.urls.caller, { credentials: "same-origin", cache: "no-cache" });
     if (response.ok) this.visitor = (await response.json()).name;
@@ -104,7 +109,27 @@ class Server {
     return reply;
   }
 
-  async fetch(url, { headers, ...options }) {
+  async fetch(url, options) {
+    const response = await this.send(url, options);
+    const { credentials } = this;
+    if (response.status !== 401 || !credentials?.renew) return response;
+    try {
+      await credentials.renew();
+    } catch (error) {
+      if (error.status === undefined) throw error; // it may work later
+      if (this.credentials === credentials) this.end("Your sign-in has ended.");
+      return response;
+    }
+    return this.send(url, options);
+  }
+
+  end(trouble = null) {
+    this.credentials = null;
+    this.trouble = trouble;
+    this.onEnd();
+  }
+
+  async send(url, { headers, ...options }) {
     try {
       // Without the browser's own credentials, it has no reason to open its own sign-in dialog.
       const credentials = this.credentials === null && this.visitor !== null ? "same-origin" : "omit";
@@ -114,6 +139,11 @@ class Server {
       throw new Failure("The server did not answer. Is it running?");
     }
   }
+}
+
+// With the login page of this site, if this page has the address that the server is known by.
+function asOAuth(way) {
+  return way.metadata && new URL(way.issuer).origin === location.origin ? { ...way, kind: "oauth" } : way;
 }
 
 async function allPages(getPage) {

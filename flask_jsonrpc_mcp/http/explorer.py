@@ -52,6 +52,7 @@ _SCRIPTS = (
     "running.js",
     "snippets.js",
     "item_view.js",
+    "oauth.js",
     "sign_in.js",
     "connect.js",
     "page.js",
@@ -116,7 +117,7 @@ def explorer(request: Request, registry: Registry, caller: Caller) -> Response:
     # The credentials that the page can ask for, and the header to send them in.
     sign_ins = [
         {"kind": each.kind, "scheme": each.scheme or "", "header": each.header}
-        | ({"issuer": each.issuer} if each.issuer else {})
+        | {name: text for name, text in (("issuer", each.issuer), ("metadata", each.metadata_path)) if text}
         for each in registry.auth.sign_ins
         if each.kind
     ]
@@ -125,7 +126,7 @@ def explorer(request: Request, registry: Registry, caller: Caller) -> Response:
         "urls": {role: own_url(endpoint) for role, endpoint in endpoints.items()},
         "signIn": sign_ins,
         "cookies": registry.auth.uses_cookies,
-        "connect": _connect(sign_ins, required=registry.auth.required, oauth=registry.auth.grants_scopes),
+        "connect": _connect(sign_ins, required=registry.auth.mcp_required, oauth=registry.auth.grants_scopes),
     }
     page = _page()
     body = page.before + html.escape(write(site).decode()) + page.after

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from types import MappingProxyType
 from typing import Any
 
-from flask import current_app
+from flask import current_app, url_for
 from flask.sansio.app import App
 
 from ..config import PREFIX
@@ -17,6 +17,9 @@ from ..oauth.metadata import public_url
 from ..oauth.resource import OAuthResource
 from ..oauth.tokens import AccessToken, InvalidToken, TokenVerifier
 from .issuing import Issuing
+
+ENDPOINT = "jsonrpc_mcp_authorization_server"
+"""The endpoint of the server's metadata."""
 
 
 class OwnResource(OAuthResource):
@@ -46,6 +49,10 @@ class OwnSignIn(OAuthSignIn):
         self._issuing = issuing
         self.known_scopes = frozenset(issuing.options.scopes)
 
+    @property
+    def metadata_path(self) -> str:
+        return url_for(ENDPOINT) if self._issuing.is_mounted and self._issuing.options.registration else ""
+
     def problems(self, path: str | None) -> Iterator[tuple[str, str]]:
         if not self._issuing.is_mounted:
             yield "oauth-server", "the OAuthServer whose tokens this blueprint accepts is not registered on the app"
@@ -72,7 +79,8 @@ class GrantVerifier:
         try:
             held = self._issuing.read_access_token(token)
         except grants.failures as error:
-            current_app.logger.error("the grants of OAuth cannot be read: %s", one_line(str(error), MAX_QUOTED))
+            facts = {"reason": one_line(str(error), MAX_QUOTED)}
+            current_app.logger.error("the grants of OAuth cannot be read: %(reason)s", facts, extra=facts)
             raise SignInUnavailable() from error
         if held is None:
             raise InvalidToken("it has expired, was revoked, or is not one of this server")

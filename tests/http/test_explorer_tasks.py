@@ -9,7 +9,6 @@ from collections.abc import Iterator
 import pytest
 from selenium.webdriver import Chrome
 
-from tests.http.test_explorer_page import violations
 from tests.support.browser import PHONE, Explorer, chromium
 from tests.support.servers import Server, gunicorn
 
@@ -57,7 +56,7 @@ def test_a_task_has_a_bar_and_its_message_until_its_result_is_there(page: Explor
     print_book(page, "Compost")
     bar = page.wait_for(".outcome progress")
     assert (bar.get_attribute("value"), bar.get_attribute("max")) == ("3", "12")
-    assert violations(page) == []
+    assert page.violations() == []
     go_on(server, "Compost")
     page.wait_for(".outcome .status", "Done in")
     assert page.result() == {"title": "Compost", "pages": 12}
@@ -76,7 +75,7 @@ def test_a_task_that_asks_is_answered_in_place(page: Explorer) -> None:
     page.fill("title", "Roses")
     page.press("Run")
     page.wait_for(".question", "Which colour?")
-    assert violations(page) == []
+    assert page.violations() == []
     page.fill("colour", "red")
     page.press("Send")
     page.wait_for(".outcome .status", "Done in")
@@ -117,7 +116,7 @@ def test_those_who_are_signed_in_find_their_tasks_again_after_a_reload(page: Exp
     page.wait_for(".task .question", "Which colour?")
     for scheme in ("light", "dark"):
         page.command("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-        assert violations(page) == []
+        assert page.violations() == []
     page.fill("colour", "green")
     page.press("Send")
     page.wait_for(".task pre", "Hedges in green")

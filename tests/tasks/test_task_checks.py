@@ -72,7 +72,7 @@ def test_tasks_that_wait_without_a_worker_are_a_warning(database: Path) -> None:
     app = make_site(make_blueprint(), database)
     McpTestClient(app).start("build")
     assert found(app) == []  # it has waited for a moment only
-    with tasks_of(app).records.connection() as connection:
+    with tasks_of(app).records.connection(is_transaction=True) as connection:
         connection.execute(tasks.update().values(updated=time.time() - 60))
     assert found(app) == [("task-worker", "tasks wait, and no worker is running", None)]
     see_worker(app, "garden")
