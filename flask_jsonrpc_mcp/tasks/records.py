@@ -223,10 +223,10 @@ class Records:
 
         :param is_transaction: Commit all statements or none. Without it each takes one round trip instead of three.
         """
-        engine = self._connected()
-        if not is_transaction:
-            engine = engine.execution_options(isolation_level="AUTOCOMMIT")
         try:
+            engine = self._connected()
+            if not is_transaction:
+                engine = engine.execution_options(isolation_level="AUTOCOMMIT")
             with engine.begin() as connection:
                 yield connection
         except (DBAPIError, PoolTimeout, OSError) as error:
