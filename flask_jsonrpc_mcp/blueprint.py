@@ -283,8 +283,10 @@ class McpBlueprint(Decorators, Blueprint):
         if not any(method.tool is not None and method.tool.task is not None for method in methods):
             return False
         from .mcp.tasks_extension import TASKS  # SQLAlchemy is an extra
+        from .tasks import check_ready, count_waiting
 
         self._registry.extensions[TASKS.id] = TASKS
+        self._registry.readiness["tasks"], self._registry.queue_depths["tasks"] = check_ready, count_waiting
         return True
 
     def _make_completer(self, declared: Declared) -> Completer:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from flask import current_app
 from flask.sansio.app import App
 
 from ..config import PREFIX
@@ -29,6 +30,16 @@ def tasks_of(app: App) -> Tasks:
         app.extensions[EXTENSION] = Tasks(app, make_engine(app.config[PREFIX + "TASKS"]))  # type: ignore[arg-type]
     service: Tasks = app.extensions[EXTENSION]
     return service
+
+
+def count_waiting() -> int:
+    """Count the tasks of the current app that wait for a worker, for the metrics."""
+    return tasks_of(current_app).count_waiting()
+
+
+def check_ready() -> None:
+    """Check that the tasks of the current app can be read, for ``/mcp/health?ready``."""
+    count_waiting()
 
 
 def make_engine(setting: Any) -> TaskEngine:

@@ -237,6 +237,10 @@ class Tasks:
         elif getattr(engine, "is_local", False):
             self.offering.offer(record.id, record.queue, engine)  # there may be no worker yet, and this costs nothing
 
+    def count_waiting(self) -> int:
+        """Count the tasks that wait for a worker, up to a million."""
+        return self.records.count(1_000_000, tasks.c.state == QUEUED, tasks.c.expires > time.time())
+
     def has_worker(self) -> bool:
         """Return whether any worker was seen lately."""
         read, found = self._workers_read
