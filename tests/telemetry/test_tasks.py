@@ -24,7 +24,7 @@ TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 def make_site(folder: Path, **options: Any) -> Site:
     """A site whose own process runs no tasks."""
     database = f"sqlite:///{folder}/tasks.db"
-    settings = {"SECRET_KEY": "key", "JSONRPC_MCP_TASKS_DATABASE": database, "JSONRPC_MCP_TASK_THREADS": 0}
+    settings: Any = {"SECRET_KEY": "key", "JSONRPC_MCP_TASKS_DATABASE": database, "JSONRPC_MCP_TASK_THREADS": 0}
     site = Site(McpBlueprint(**options), **settings)
 
     @site.rpc.tool("work", task=True)
