@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from flask import Blueprint, current_app, has_app_context
 from flask.blueprints import BlueprintSetupState
@@ -71,7 +71,8 @@ class McpBlueprint(Decorators, Blueprint):
     :param auth: A Flask-HTTPAuth object; a function that returns the user of the current request, or ``None``; an
         object of ``flask_jsonrpc_mcp.sign_in``; or a list of these. Without one every caller is anonymous.
     :param require_auth: Reject anonymous callers, except under ``/.well-known/``, for the explorer's page and for
-        ``/mcp/health``.
+        ``/mcp/health``. With ``"mcp"`` only at ``/mcp``: AI clients sign in when they connect, and the other paths stay
+        open to everyone.
     :param discover_access: The permissions needed to list and describe tools.
     :param explorer: Serve a page to try the tools at ``/mcp/explorer``.
     :param limiter: The app's Flask-Limiter object, for rate limits.
@@ -91,7 +92,7 @@ class McpBlueprint(Decorators, Blueprint):
         import_name: str = __name__,
         *,
         auth: Auth | Sequence[Auth] | None = None,
-        require_auth: bool = False,
+        require_auth: bool | Literal["mcp"] = False,
         discover_access: Iterable[str] = (),
         explorer: bool = True,
         limiter: Limiter | None = None,
@@ -103,8 +104,10 @@ class McpBlueprint(Decorators, Blueprint):
         **options: Any,
     ) -> None:
         super().__init__(name, import_name, **options)
+        if require_auth not in (True, False, "mcp"):
+            raise ValueError(f"require_auth must be True, False or 'mcp', not {require_auth!r}")
         if require_auth and auth is None:
-            raise ValueError("require_auth=True needs an auth object to sign in with; pass auth= too")
+            raise ValueError(f"require_auth={require_auth!r} needs an auth object to sign in with; pass auth= too")
         self._registry = Registry(
             name,
             Authenticator(
@@ -173,7 +176,7 @@ class McpBlueprint(Decorators, Blueprint):
         :param spec: The OpenAPI 3 or Swagger 2 document: a dict, or a function that returns it, which is called
             before the first request to this blueprint, when the app has all its routes.
         :param include: The operations to make tools of: patterns of operation ids, of tags (``"tag:books"``) and of
-            methods with paths (``"GET /books/*"``), or a function that gets an :class:`.Operation` and returns a bool.
+            methods with paths (``"GET /books/*"``), or a function that gets an ``Operation`` and returns a bool.
         :param name: Put before the operation ids, with a dot; or a function that returns the name of an operation.
         :param annotations: Hints for all operations, or a function that returns those of one. By default GET is
             read-only, PUT and DELETE are destructive and idempotent.
@@ -283,10 +286,11 @@ class McpBlueprint(Decorators, Blueprint):
         if not any(method.tool is not None and method.tool.task is not None for method in methods):
             return False
         from .mcp.tasks_extension import TASKS  # SQLAlchemy is an extra
-        from .tasks import check_ready, count_waiting
+        from .tasks import tasks_of
 
         self._registry.extensions[TASKS.id] = TASKS
-        self._registry.readiness["tasks"], self._registry.queue_depths["tasks"] = check_ready, count_waiting
+        self._registry.queue_depths["tasks"] = lambda: tasks_of(current_app).count_queued()
+        self._registry.readiness["tasks"] = lambda: tasks_of(current_app).check_ready()
         return True
 
     def _make_completer(self, declared: Declared) -> Completer:
@@ -398,9 +402,10 @@ class McpBlueprint(Decorators, Blueprint):
             self._registry.methods.has_aliases = True
         self._registry.methods.check_all()
         if self._use_extensions(self._registry.methods):
-            from .tasks import tasks_of
+            from .tasks import connect, tasks_of
 
             tasks_of(app)  # which checks its settings
+            connect(self._registry.task_engine, app)
         registries: dict[str, Registry] = app.extensions.setdefault(EXTENSION, {})
         registries[name] = self._registry
         for sign_in in self._registry.auth.sign_ins:

@@ -98,6 +98,13 @@ class HeldToken:
         return self.grant.scope
 
 
+class TokenResponse(dict[str, Any]):
+    """The members of a token response, which no log can show: Authlib logs it when the level is DEBUG."""
+
+    def __repr__(self) -> str:
+        return "<the tokens>"
+
+
 class Issuing:
     """Issues codes and tokens, for the current app."""
 
@@ -206,13 +213,14 @@ class Issuing:
 
     def _tokens(self, grant: Grant, generation: int, scope: str) -> dict[str, Any]:
         age = self.options.access_age
-        return {
+        members = {
             "token_type": "Bearer",
             "access_token": sign_for(age, ACCESS, grant.id, generation, scope),
             "expires_in": age,
             "refresh_token": sign(REFRESH, grant.id, generation),
             "scope": scope,
         }
+        return TokenResponse(members)
 
     def read_refresh_token(self, text: str) -> HeldToken | None:
         values = unsign(REFRESH, text)

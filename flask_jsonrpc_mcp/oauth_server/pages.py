@@ -28,6 +28,7 @@ from .signed import CONSENT, digest, sign_for, unsign_in_time
 
 CONSENT_AGE = 600
 """Seconds to decide."""
+MAX_BODY = 64 * 1024
 
 UNKNOWN_CLIENT = "The app that sent you here is not known, or its description cannot be read."
 UNKNOWN_REDIRECT = "The app that sent you here asks to send you to an address that it has not registered."
@@ -67,6 +68,7 @@ class Pages:
     def _show(self, view: Any, title: str) -> Response:
         if request.method not in ("GET", "HEAD", "POST"):
             raise MethodNotAllowed(["GET", "HEAD", "POST"])
+        request.max_content_length = MAX_BODY
         try:
             check_host(request)
             response: Response = view()

@@ -22,18 +22,16 @@ from .accounts import Accounts
 from .app_clients import RedirectRules, checked_schemes, register
 from .grants import FileGrants, Grant, Grants
 from .issuing import EXTENSION, Issuing, Mounted, Options
-from .own_resource import OwnResource
-from .pages import Pages
+from .own_resource import ENDPOINT, OwnResource
+from .pages import MAX_BODY, Pages
 from .protocol_endpoints import Parameters, ProtocolEndpoints
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 DAY = 24 * 3600
 MIN_KEY_BYTES = 32
-MAX_BODY = 64 * 1024
 METADATA_MAX_AGE = 300
 WELL_KNOWN = "/.well-known/oauth-authorization-server"
-ENDPOINT = "jsonrpc_mcp_authorization_server"
 
 
 class OAuthServer(Blueprint):
@@ -72,7 +70,6 @@ class OAuthServer(Blueprint):
     def __init__(
         self,
         name: str = "oauth",
-        import_name: str = __name__,
         *,
         scopes: Mapping[str, str],
         base: Collection[str] | None = None,
@@ -89,7 +86,7 @@ class OAuthServer(Blueprint):
         template: str | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(name, import_name, **{"url_prefix": f"/{name}", "template_folder": "templates", **options})
+        super().__init__(name, __name__, template_folder="templates", **{"url_prefix": f"/{name}", **options})
         checked = _checked_words(scopes)
         ages = {"access_age": access_age, "refresh_age": refresh_age, "max_age": max_age, "grace": grace}
         for option, age in ages.items():
