@@ -169,17 +169,21 @@ def test_the_header_with_the_name_is_the_id_if_it_is_sent(client: TaskClient) ->
     wrong = client.post("tasks/get", {"taskId": task_id}, Mcp_Name="another")
     text = f"Header mismatch: Mcp-Name is 'another', but the body has {task_id!r}"
     assert error(wrong) == (400, -32020, text)
-    assert result(client.post("tasks/get", {"taskId": task_id}))["taskId"] == task_id
+    assert result(client.post("tasks/get", {"taskId": task_id}, Mcp_Name=None))["taskId"] == task_id
 
 
 @pytest.mark.parametrize("task_id", ["", "x", "é" * 10, "x" * 10_000, "a\x00b"])
 def test_an_unknown_task_is_not_found(client: TaskClient, task_id: str) -> None:
-    found = client.post("tasks/get", {"taskId": task_id})
+    found = client.post("tasks/get", {"taskId": task_id}, Mcp_Name=None)
     assert error(found) == (400, -32602, "Task not found")
 
 
 def test_params_of_another_type_are_named(client: TaskClient) -> None:
-    assert error(client.post("tasks/get", {"taskId": 7})) == (400, -32602, "params.taskId must be a string")
+    assert error(client.post("tasks/get", {"taskId": 7}, Mcp_Name=None)) == (
+        400,
+        -32602,
+        "params.taskId must be a string",
+    )
     task_id = client.start("slow")
     text = "params.inputResponses must be an object"
     assert error(client.post("tasks/update", {"taskId": task_id, "inputResponses": []})) == (400, -32602, text)
