@@ -79,7 +79,8 @@ class ClientDocuments:
             document = fetch(client_id, address=public_address(client_id), max_bytes=MAX_BYTES)
             client = _read(client_id, document, rules)
         except (ServerFailure, OAuth2Error) as failure:
-            current_app.logger.warning("the document of an OAuth client cannot be used: %s", failure)
+            facts = {"reason": str(failure)}
+            current_app.logger.warning("the document of an OAuth client cannot be used: %(reason)s", facts, extra=facts)
             return
         now = time.monotonic()
         found = _MAX_AGE.search(document.headers.get("Cache-Control", ""))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from types import MappingProxyType
 from typing import Any
 
-from flask import current_app
+from flask import current_app, url_for
 from flask.sansio.app import App
 
 from ..config import PREFIX
@@ -17,6 +17,9 @@ from ..oauth.metadata import public_url
 from ..oauth.resource import OAuthResource
 from ..oauth.tokens import AccessToken, InvalidToken, TokenVerifier
 from .issuing import Issuing
+
+ENDPOINT = "jsonrpc_mcp_authorization_server"
+"""The endpoint of the server's metadata."""
 
 
 class OwnResource(OAuthResource):
@@ -45,6 +48,10 @@ class OwnSignIn(OAuthSignIn):
         super().__init__(auth)
         self._issuing = issuing
         self.known_scopes = frozenset(issuing.options.scopes)
+
+    @property
+    def metadata_path(self) -> str:
+        return url_for(ENDPOINT) if self._issuing.is_mounted and self._issuing.options.registration else ""
 
     def problems(self, path: str | None) -> Iterator[tuple[str, str]]:
         if not self._issuing.is_mounted:

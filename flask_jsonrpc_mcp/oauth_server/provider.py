@@ -22,7 +22,7 @@ from .accounts import Accounts
 from .app_clients import RedirectRules, checked_schemes, register
 from .grants import FileGrants, Grant, Grants
 from .issuing import EXTENSION, Issuing, Mounted, Options
-from .own_resource import OwnResource
+from .own_resource import ENDPOINT, OwnResource
 from .pages import MAX_BODY, Pages
 from .protocol_endpoints import Parameters, ProtocolEndpoints
 
@@ -32,7 +32,6 @@ DAY = 24 * 3600
 MIN_KEY_BYTES = 32
 METADATA_MAX_AGE = 300
 WELL_KNOWN = "/.well-known/oauth-authorization-server"
-ENDPOINT = "jsonrpc_mcp_authorization_server"
 
 
 class OAuthServer(Blueprint):

@@ -26,9 +26,21 @@ def tasks_of(app: App) -> Tasks:
     :raises ValueError, RuntimeError: if a setting is invalid, naming the fix.
     """
     if EXTENSION not in app.extensions:
-        app.extensions[EXTENSION] = Tasks(app, make_engine(app.config[PREFIX + "TASKS"]))  # type: ignore[arg-type]
+        engine = make_engine(app.config[PREFIX + "TASKS"])
+        connect(engine, app)
+        app.extensions[EXTENSION] = Tasks(app, engine)  # type: ignore[arg-type]
     service: Tasks = app.extensions[EXTENSION]
     return service
+
+
+def connect(engine: TaskEngine | None, app: App) -> None:
+    """Call the ``init_app`` of an engine, if it has one.
+
+    :raises RuntimeError: if something is missing that the engine needs.
+    """
+    init_app = getattr(engine, "init_app", None)
+    if init_app is not None:
+        init_app(app)
 
 
 def make_engine(setting: Any) -> TaskEngine:
@@ -36,7 +48,10 @@ def make_engine(setting: Any) -> TaskEngine:
     if setting == "local":
         return LocalTasks()
     if setting == "celery":
-        engine: TaskEngine = import_module(".celery", __name__).CeleryTasks()  # its package is an extra
+        try:
+            engine: TaskEngine = import_module(".celery_tasks", __name__).CeleryTasks()
+        except ModuleNotFoundError as error:
+            raise RuntimeError(f"{PREFIX}TASKS is 'celery'; install flask-jsonrpc-mcp[celery]") from error
         return engine
     if not callable(getattr(setting, "offer", None)):
         raise ValueError(f"{PREFIX}TASKS must be 'local', 'celery' or an object with offer(task_id, queue)")

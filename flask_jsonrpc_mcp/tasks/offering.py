@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import Protocol
 
 from flask import Flask
+
+from .records import TasksUnavailable
 
 WAIT = 0.5
 """Seconds that a request waits until its task was offered. The row of the task is the promise, not the message."""
@@ -24,10 +28,14 @@ class TaskEngine(Protocol):
 
 
 class Offering:
-    """Offers tasks, in an app context."""
+    """Offers tasks, in an app context.
 
-    def __init__(self, app: Flask) -> None:
+    :param on_failure: Is called with the id of a task that could not be offered.
+    """
+
+    def __init__(self, app: Flask, on_failure: Callable[[str], None]) -> None:
         self._app = app
+        self._on_failure = on_failure
         self._lock = threading.Lock()
         self._pid = 0
 
@@ -57,4 +65,6 @@ class Offering:
                     engine.offer(task_id, queue)
             except Exception as error:
                 self._app.logger.warning("a task could not be offered, and will be again: %s", error)
+                with suppress(TasksUnavailable):  # logged
+                    self._on_failure(task_id)
             offered.set()

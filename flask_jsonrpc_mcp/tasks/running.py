@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
-from contextlib import suppress
 from typing import Any
 
 from flask import Flask, current_app
@@ -15,6 +15,7 @@ from ..call import Call, log_unexpected, new_id
 from ..errors import PROTOCOL_ERRORS, MethodNotFound, RpcError, ServerFault
 from ..invoke import invoke
 from ..local_request import local_request_context, mcp_path
+from ..strict_json import write
 from .callers import restore_caller
 from .keeping import Keeper, Run
 from .records import CANCELLED, COMPLETED, FAILED, INPUT_REQUIRED, TaskRecord, TasksUnavailable
@@ -28,6 +29,15 @@ ENGINE, THREADS, WORKER = "engine", "threads", "worker"
 
 RETRY_EVERY = 0.5
 """Seconds between two tries to store the end of a task."""
+
+# MCP has more levels than Python.
+_LOG_LEVELS = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "notice": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
 
 _making = threading.Lock()
 
@@ -80,8 +90,7 @@ def _run_method(app: Flask, service: Tasks, run: Run) -> tuple[str, dict[str, An
     )
     with app.app_context(), context:
         try:
-            outcome = success(_call(app, service, run), service.setting("TASK_MAX_RESULT"))
-            return COMPLETED, outcome, None
+            return COMPLETED, _checked_size(success(_call(app, service, run)), service, record), None
         except InputNeeded as needed:
             return _ask(service, run, needed)
         except RpcError as error:
@@ -114,6 +123,14 @@ def _call(app: Flask, service: Tasks, run: Run) -> Any:
         in_task=True,
     )
     return invoke(call, registry)
+
+
+def _checked_size(outcome: dict[str, Any], service: Tasks, record: TaskRecord) -> dict[str, Any]:
+    size, limit = len(write(outcome)), service.setting("TASK_MAX_RESULT")
+    if size <= limit:
+        return outcome
+    service.app.logger.warning("the result of a task of %r has %d bytes; %d are kept", record.method, size, limit)
+    raise RpcError(f"The result has {size} bytes, and at most {limit} are kept of a task")
 
 
 def _ask(service: Tasks, run: Run, needed: InputNeeded) -> tuple[str, dict[str, Any] | None, str | None]:
@@ -150,6 +167,5 @@ class _Reporter:
 
     def log(self, level: str, data: Any, logger: str | None) -> None:
         # A part of the id: the whole of it is a key to the task.
-        text = "task %s… of %r: %s %s"
-        with suppress(Exception):
-            self._app.logger.info(text, self._run.record.id[:8], self._run.record.method, level, data)
+        facts = self._run.record.id[:8], self._run.record.method, data
+        self._app.logger.log(_LOG_LEVELS.get(level, logging.CRITICAL), "task %s… of %r: %s", *facts)

@@ -12,10 +12,10 @@ from flask import Flask
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
+from .. import checks
 from ..ask import Answers, InputNeeded
 from ..auth import Caller
 from ..call import Call, Result
-from ..checks import name_of
 from ..config import PREFIX
 from ..errors import (
     InvalidParams,
@@ -29,12 +29,12 @@ from ..errors import (
 )
 from ..registry import EXTENSION as REGISTRIES
 from ..registry import Registry
-from ..strict_json import write
 from .callers import store_caller
 from .offering import WAIT, Offering, TaskEngine
 from .records import (
     CANCELLED,
     FAILED,
+    FAILED_OFFER,
     FIRST_OFFER,
     INPUT_REQUIRED,
     LAST_OFFER,
@@ -77,7 +77,7 @@ class Tasks:
         self.app = app
         self.engine = engine
         self.records = Records(_database_url(app), app.logger)
-        self.offering = Offering(app)
+        self.offering = Offering(app, self._offer_soon)
         self._workers_read = (-1.0, True)
 
     def setting(self, name: str) -> Any:
@@ -94,16 +94,17 @@ class Tasks:
         method = registry.methods.find(call.name, call.caller, listed_only=call.listed_only)
         tool = method.tool
         if tool is None or tool.task is None:
-            raise TypeError(f"{name_of(method.func)} calls current_call.detach(); register it with task=")
+            raise TypeError(f"{checks.name_of(method.func)} calls current_call.detach(); register it with task=")
         caller, now = call.caller, time.time()
         stored = store_caller(caller, registry.auth)
         self._check_limits(caller)
         record = self.records.insert(
             {
                 "id": secrets.token_urlsafe(32),
-                "blueprint": self._name_of(registry),
+                "blueprint": self.name_of(registry),
                 "owner": caller.principal,
                 "address": caller.address[:64],
+                "user": caller.name[:255] or None,
                 "caller": stored,
                 "face": call.face,
                 "method": method.name,
@@ -133,7 +134,7 @@ class Tasks:
         :raises UnknownTask: if there is no such task, or it is another caller's, or it has expired.
         """
         record = self.records.get(task_id) if task_id.isascii() and len(task_id) <= 64 else None
-        if record is None or record.expires <= time.time() or record.blueprint != self._name_of(registry):
+        if record is None or record.expires <= time.time() or record.blueprint != self.name_of(registry):
             raise UnknownTask()
         if record.owner not in ("", caller.principal):
             raise UnknownTask()
@@ -237,6 +238,18 @@ class Tasks:
         elif getattr(engine, "is_local", False):
             self.offering.offer(record.id, record.queue, engine)  # there may be no worker yet, and this costs nothing
 
+    def _offer_soon(self, task_id: str) -> None:
+        """Let a task be offered again soon, which could not be offered now."""
+        self.records.change(task_id, (QUEUED,), offer_at=time.time() + FAILED_OFFER, updated=tasks.c.updated)
+
+    def count_queued(self) -> int:
+        """Count the tasks that wait for a worker, up to the limit."""
+        return self.records.count(self.setting("MAX_QUEUED"), tasks.c.state == QUEUED)
+
+    def check_ready(self) -> None:
+        """Check that the database can be reached."""
+        self.records.count(1)
+
     def has_worker(self) -> bool:
         """Return whether any worker was seen lately."""
         read, found = self._workers_read
@@ -261,7 +274,7 @@ class Tasks:
         own: TaskEngine | None = None if registry is None else registry.task_engine
         return own or self.engine
 
-    def _name_of(self, registry: Registry) -> str:
+    def name_of(self, registry: Registry) -> str:
         """Return the full name of a blueprint; that of a nested one has the names of its parents."""
         registries: dict[str, Registry] = self.app.extensions[REGISTRIES]
         return next(name for name, each in registries.items() if each is registry)
@@ -273,22 +286,14 @@ class Tasks:
         limit = self.setting("MAX_TASKS")
         if self.records.count(limit, *own) >= limit:
             raise TooManyTasks(limit, retry_after=5)
-        limit = self.setting("MAX_QUEUED")
-        if self.records.count(limit, tasks.c.state == QUEUED) >= limit:
+        if self.count_queued() >= self.setting("MAX_QUEUED"):
             raise Overloaded("Too many tasks wait for a worker; try again later")
 
 
-def success(result: Result, limit: int) -> dict[str, Any]:
-    """Return the outcome of a method that has returned.
-
-    :raises RpcError: if the result is too big to be kept.
-    """
+def success(result: Result) -> dict[str, Any]:
+    """Return the outcome of a method that has returned."""
     members = {"value": result.value, "content": result.content, "meta": result.meta}
-    outcome = {name: member for name, member in members.items() if member is not None}
-    size = len(write(outcome))
-    if size > limit:
-        raise RpcError(f"The result has {size} bytes, and at most {limit} are kept of a task")
-    return outcome
+    return {name: member for name, member in members.items() if member is not None}
 
 
 def failure(error: RpcError) -> dict[str, Any]:

@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from flask import Flask, current_app, g
+from flask import Flask, current_app
 from flask_httpauth import HTTPBasicAuth
 
 from flask_jsonrpc_mcp import Elicit, McpBlueprint, RpcError, TaskOptions, current_call
+from tests.support.celery_apps import add_celery
 
 USERS = "users.json"
 WAIT = 60
@@ -128,13 +129,9 @@ def make_blueprint() -> McpBlueprint:
         note(name)
         return str(auth.current_user()["username"])
 
-    @rpc.tool(task=TaskOptions(ttl=2))
-    def brief(name: str) -> str:
-        return patient(name)
-
-    @rpc.tool(task=TaskOptions(ttl=2))
-    def brief_ask(name: str) -> str:
-        return ask(name)
+    @rpc.tool(task=TaskOptions(queue="imports", ttl=60))
+    def load(name: str) -> str:
+        return quick(name)
 
     @rpc.tool
     def plain(name: str) -> str:
@@ -151,10 +148,11 @@ def create_app(settings: Mapping[str, Any] | None = None) -> Flask:
     if shift:  # in a process of its own
         real = time.time
         time.time = lambda: real() + shift
+    if "CELERY" in app.config:
+        add_celery(app)
     app.register_blueprint(make_blueprint())
     other = McpBlueprint("other", url_prefix="/other", auth=make_auth())
     other.user_loader(find_user)
     other.add_tool(lambda: "other", "other", task=True)
     app.register_blueprint(other)
-    app.teardown_appcontext(lambda error: g.pop("opened", None) and None)
     return app

@@ -22,13 +22,15 @@ COMMENT = ":"
 class Exchange:
     """One request, and what comes back on its connection."""
 
-    def __init__(self, port: int, payload: Any, headers: dict[str, str], receive_buffer: int | None = None) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    def __init__(
+        self, place: Server | Place, payload: Any, headers: dict[str, str], receive_buffer: int | None = None
+    ) -> None:
+        self._connection = http.client.HTTPConnection(place.host, place.port, timeout=PATIENCE)
         self._connection.sock = connected = socket.socket()
         if receive_buffer is not None:
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         connected.settimeout(PATIENCE)
-        connected.connect(("127.0.0.1", port))
+        connected.connect((place.host, place.port))
         self._socket = connected
         sent = {"Content-Type": "application/json", "Connection": "close", **headers}
         self._connection.request("POST", "/mcp", json.dumps(payload), sent)
@@ -95,7 +97,7 @@ class Conversation:
         if self.version == MODERN:
             headers = {**modern_headers(method, params), **self.headers}
             meta = {**modern_meta(**self.capabilities), **params.get("_meta", {})}
-            return Exchange(self.server.port, asking(method, {**params, "_meta": meta}, id), headers, **options)
+            return Exchange(self.server, asking(method, {**params, "_meta": meta}, id), headers, **options)
         return self.send(asking(method, params, id), **options)
 
     def send(self, payload: Any, **options: Any) -> Exchange:
@@ -103,7 +105,7 @@ class Conversation:
         if self.session is None:
             self.initialize()
         headers = {**ACCEPT, "MCP-Protocol-Version": self.version, "Mcp-Session-Id": str(self.session), **self.headers}
-        return Exchange(self.server.port, payload, headers, **options)
+        return Exchange(self.server, payload, headers, **options)
 
     def call(self, name: str, arguments: Any = None, *, id: Any = 1, token: Any = None, **options: Any) -> Exchange:
         params = {"name": name, "arguments": arguments or {}}
@@ -121,7 +123,7 @@ class Conversation:
             "capabilities": self.capabilities,
             "clientInfo": {"name": "test", "version": "1"},
         }
-        exchange = Exchange(self.server.port, asking("initialize", params), {**ACCEPT, **self.headers})
+        exchange = Exchange(self.server, asking("initialize", params), {**ACCEPT, **self.headers})
         assert exchange.status == 200, exchange.response.read()
         self.session = exchange.response.headers["Mcp-Session-Id"]
         exchange.json()

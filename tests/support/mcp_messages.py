@@ -27,7 +27,7 @@ def modern_meta(version: str = MODERN, **capabilities: Any) -> dict[str, Any]:
 
 
 def modern_headers(method: str, params: dict[str, Any], version: str = MODERN) -> dict[str, str]:
-    name = params.get("uri", params.get("name"))
+    name = params.get("uri", params.get("name", params.get("taskId")))
     named = {} if name is None else {"Mcp-Name": str(name)}
     return {**ACCEPT, "MCP-Protocol-Version": version, "Mcp-Method": method, **named}
 

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from flask import Flask
@@ -68,9 +68,10 @@ class Reply:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a server listens on this machine."""
+    """Where a server listens."""
 
     port: int
+    host: str = "127.0.0.1"
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,7 @@ class Server:
     process: subprocess.Popen[bytes]
     port: int
     log: Path
+    host: ClassVar[str] = "127.0.0.1"
 
     @property
     def url(self) -> str:

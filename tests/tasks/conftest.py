@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,7 +22,10 @@ from tests.apps.tasks_app import USERS, create_app
 from tests.conftest import basic
 from tests.support.mcp_messages import ModernClient, result
 from tests.support.servers import ROOT
+from tests.support.services import CELERY_OPTIONS, Postgres, Redis, broker, postgres, postgres_url, running_broker
 from tests.support.waiting import until
+
+__all__ = ["broker", "postgres", "postgres_url"]
 
 TASKS = "io.modelcontextprotocol/tasks"
 CAPABILITIES: dict[str, Any] = {"extensions": {TASKS: {}}, "elicitation": {}}
@@ -140,6 +144,12 @@ class Deployment:
         finally:
             worker.stop()
 
+    def environment(self, **settings: Any) -> dict[str, str]:
+        """The settings of a worker."""
+        values = {**self._all_settings(), **settings}
+        texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in values.items()}
+        return {f"FLASK_{name}": text for name, text in texts.items()}
+
     def _all_settings(self) -> dict[str, Any]:
         shared = {"SECRET_KEY": "key", "TASKS_FOLDER": str(self.folder), "JSONRPC_MCP_TASK_LEASE": LEASE}
         return {**shared, **self.settings()}
@@ -158,16 +168,52 @@ class Deployment:
         (self.folder / f"{name}.go").touch()
 
     def close(self) -> None:
+        # A test that runs tasks in this process has a keeper here, which ends soon, and needs the database until then.
+        until(lambda: all(thread.name != "mcp-task-keeper" for thread in threading.enumerate()))
         for app in self._apps:
             tasks_of(app).records.close()
 
 
-DEPLOYMENTS: dict[str, type[Deployment]] = {"local": Deployment}
+class CeleryDeployment(Deployment):
+    """The same with PostgreSQL and `CeleryTasks`."""
+
+    stopping = "Warm shutdown"
+
+    def __init__(self, folder: Path, database: str, broker: Redis) -> None:
+        super().__init__(folder)
+        self._database = database
+        # A queue of its own, because all tests share the broker.
+        self._celery = {"broker_url": broker.url, "task_default_queue": folder.name}
+
+    def settings(self) -> dict[str, Any]:
+        config = {"JSONRPC_MCP_TASKS": "celery", "JSONRPC_MCP_TASKS_DATABASE": self._database}
+        return {**config, "CELERY": self._celery}
+
+    def command(self) -> list[str]:
+        celery = [sys.executable, "-m", "celery", "-A", "tests.apps.celery_of_tasks:celery_app", "worker"]
+        return [*celery, "--concurrency", "4", *CELERY_OPTIONS]
+
+
+DEPLOYMENTS = ("local", "celery")
+
+
+@pytest.fixture(scope="session")
+def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
+    with running_broker(tmp_path_factory.mktemp("broker"), keeps_data=False) as server:
+        yield server
+
+
+def make_deployment(request: pytest.FixtureRequest, folder: Path) -> Deployment:
+    """Make the deployment that is the parameter of a fixture. Only one that needs services starts them."""
+    if request.param == "local":
+        return Deployment(folder)
+    postgres: Postgres = request.getfixturevalue("postgres")
+    return CeleryDeployment(folder, postgres.new_database(), request.getfixturevalue("shared_broker"))
 
 
 @pytest.fixture(params=DEPLOYMENTS)
 def deployment(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Deployment]:
-    made = DEPLOYMENTS[request.param](tmp_path)
+    made = make_deployment(request, tmp_path)
     yield made
     made.close()
 
@@ -175,7 +221,7 @@ def deployment(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Deplo
 @pytest.fixture(scope="module", params=DEPLOYMENTS)
 def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     """A deployment with a worker, for all tests that leave it as it is; each uses names of its own."""
-    made = DEPLOYMENTS[request.param](tmp_path_factory.mktemp("served"))
+    made = make_deployment(request, tmp_path_factory.mktemp("served"))
     with made.worker():
         yield made
     made.close()

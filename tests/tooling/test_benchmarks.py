@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks import contenders, load, one_call, run, scale, targets
+from benchmarks import contenders, load, one_call, run, scale, targets, tasks
 from benchmarks.apps.raw_wsgi import app as raw_wsgi
 from benchmarks.chart import Bar, Panel, spell_chart
 from benchmarks.contenders import BARE, GRANIAN, GTHREAD, MODERN, OURS, OURS_SPEED, REST, SDK, SIGNED, UVICORN
@@ -185,3 +185,20 @@ def test_a_wsgi_app_is_called_as_a_server_would() -> None:
         one_call.wsgi_call(raw_wsgi, "/mcp")({}, body).send(None)  # type: ignore[attr-defined]
     status, _, content = ended.value.value
     assert (status, json.loads(content)["result"]) == (200, {"sum": 3})
+
+
+def test_the_report_about_tasks_has_a_row_for_each_and_says_which_limits_are_met() -> None:
+    def times(start: float, get: float) -> tasks.Times:
+        return tasks.Times(creation=[3, 4, 5], start=[start], get=[get], plain=[2.0], rates=[123.4])
+
+    contenders_ = {tasks.LOCAL: times(90, 2), tasks.CELERY: times(15, 4), tasks.PLAIN: times(10, 1)}
+    text = tasks.report(contenders_, rounds=3, tasks=50)
+    assert (
+        "| CeleryTasks, PostgreSQL |         4.0 |             15.0 |    4.0 |           2.0 |            123 |" in text
+    )
+    assert (
+        "| plain Celery            |         4.0 |             10.0 |    1.0 |               |            123 |" in text
+    )
+    assert "* `tasks/get` over a plain call, LocalTasks, SQLite: 1.00, at most 1.5: met" in text
+    assert "* `tasks/get` over a plain call, CeleryTasks, PostgreSQL: 2.00, at most 1.5: not met" in text
+    assert "* call to start, CeleryTasks over plain Celery: 1.50, at most 2: met" in text
