@@ -154,14 +154,13 @@ def register(metadata: Any, rules: RedirectRules) -> dict[str, Any]:
     }
 
 
-def read_client_id(client_id: str, rules: RedirectRules) -> Client | None:
+def read_client_id(client_id: str) -> Client | None:
     """Return the client whose id is its registration; ``None`` if it is not one of this server."""
     registered = unsign(CLIENT, client_id) if len(client_id) <= MAX_ID_LENGTH else None
     if registered is None:
         return None
     name, *redirect_uris = registered
-    # Again, because the rules may have changed since.
-    return Client(client_id, name, tuple(filter(rules.allow, redirect_uris)))
+    return Client(client_id, name, tuple(redirect_uris))
 
 
 def shown_name(name: str) -> str:

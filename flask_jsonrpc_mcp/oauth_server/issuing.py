@@ -148,7 +148,7 @@ class Issuing:
         if is_document_url(client_id):
             found = self.mounted.documents.find(client_id, self.options.redirects) if self.options.documents else None
         else:
-            found = read_client_id(client_id, self.options.redirects) if self.options.registration else None
+            found = read_client_id(client_id) if self.options.registration else None
         return found
 
     def identify_client(self, client_id: str) -> Client | None:

@@ -86,7 +86,7 @@ class Pages:
         if client is None:
             return self._problem("This app cannot be connected", UNKNOWN_CLIENT)
         [redirect_uri, *others] = parameters.payload.datalist["redirect_uri"] or [""]
-        is_allowed = self._issuing.options.redirects.allow(redirect_uri)
+        is_allowed = self._issuing.options.redirects.allow(redirect_uri)  # the rules may have changed since
         if others or not is_allowed or not client.check_redirect_uri(redirect_uri):
             return self._problem("This app cannot be connected", UNKNOWN_REDIRECT)
         try:
