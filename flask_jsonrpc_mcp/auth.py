@@ -224,7 +224,8 @@ class Authenticator:
         user = name if self.user_loader is None else current_app.ensure_sync(self.user_loader)(name)
         if is_refused(user):
             return None
-        same = [each for each in self.sign_ins if (each.scheme or APP).lower() == scheme]
+        # On the command line, which has no scheme of its own, all of them count.
+        same = [each for each in self.sign_ins if scheme in (LOCAL, (each.scheme or APP).lower())]
         return user, self._permissions([*same, *self._extensions], user, user) | {SIGNED_IN}
 
     def set_user(self, user: Any) -> None:

@@ -5,6 +5,7 @@ const META = "io.modelcontextprotocol/";
 const CLIENT = { name: "explorer", version: "1" };
 // What the explorer can do for a tool that asks back. It has no model and no files: neither sampling nor roots.
 const CAPABILITIES = { elicitation: { form: {}, url: {} } };
+const TASKS = `${META}tasks`;
 
 // A request that failed as such. What fails in a tool is a result.
 class Failure extends Error {
@@ -35,6 +36,11 @@ class Server {
     return this.credentials !== null || this.visitor !== null;
   }
 
+  // Whether some tools can go on as tasks, and give the page a handle.
+  get hasTasks() {
+    return this.capabilities.extensions?.[TASKS] !== undefined;
+  }
+
   // Ask who is signed in by a cookie, which scripts cannot read.
   async recognise() {
     this.visitor = null;
@@ -50,7 +56,8 @@ class Server {
   async ask(method, params = {}, { signal, schema, onNotification } = {}) {
     this.requests += 1;
     const id = this.requests;
-    const body = mcpMessage(id, method, params, onNotification && this.wishes(id));
+    const declared = this.hasTasks ? { ...CAPABILITIES, extensions: { [TASKS]: {} } } : CAPABILITIES;
+    const body = mcpMessage(id, method, params, onNotification && this.wishes(id), declared);
     const response = await this.fetch(this.urls.mcp, {
       method: "POST", body: compactJson(body), signal,
       headers: { "Content-Type": "application/json", ...mcpHeaders(method, params, schema) },
@@ -152,11 +159,11 @@ async function allPages(getPage) {
   return items;
 }
 
-function mcpMessage(id, method, params, wishes) {
+function mcpMessage(id, method, params, wishes, declared = CAPABILITIES) {
   const meta = {
     [`${META}protocolVersion`]: VERSION,
     [`${META}clientInfo`]: CLIENT,
-    [`${META}clientCapabilities`]: CAPABILITIES,
+    [`${META}clientCapabilities`]: declared,
     ...wishes,
   };
   return { jsonrpc: "2.0", id, method, params: { ...params, _meta: meta } };
@@ -168,7 +175,7 @@ function mcpHeaders(method, params, schema) {
     "MCP-Protocol-Version": VERSION,
     "Mcp-Method": method,
   };
-  const name = params.name ?? params.uri;
+  const name = params.name ?? params.uri ?? params.taskId;
   if (name !== undefined) headers["Mcp-Name"] = headerValue(name);
   return { ...headers, ...argumentHeaders(schema, params.arguments) };
 }

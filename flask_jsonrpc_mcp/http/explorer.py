@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
 
 ENDPOINT, CALLER = "explorer", "explorer_caller"
+OWN_ENDPOINTS = {**ENDPOINTS, "tasks": "list_tasks", "caller": CALLER}
+"""The endpoints that the page uses, by the names under which it knows them."""
 
 # Each file uses those before it.
 _SCRIPTS = (
@@ -46,6 +48,7 @@ _SCRIPTS = (
     "asking_back.js",
     "items.js",
     "progress.js",
+    "tasks.js",
     "running.js",
     "snippets.js",
     "item_view.js",
@@ -118,7 +121,7 @@ def explorer(request: Request, registry: Registry, caller: Caller) -> Response:
         for each in registry.auth.sign_ins
         if each.kind
     ]
-    endpoints = {**ENDPOINTS, "caller": CALLER, **({"openapi": OPENAPI} if has_openapi() else {})}
+    endpoints = {**OWN_ENDPOINTS, **({"openapi": OPENAPI} if has_openapi() else {})}
     site = {
         "urls": {role: own_url(endpoint) for role, endpoint in endpoints.items()},
         "signIn": sign_ins,

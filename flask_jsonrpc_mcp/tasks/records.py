@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.dialects.mysql import MEDIUMTEXT
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, DisconnectionError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from ..errors import RpcError
@@ -58,6 +59,9 @@ FIRST_OFFER, LAST_OFFER = 60, 3600
 
 FAILED_OFFER = 5
 """Seconds after which a task is offered again that the engine has refused."""
+
+CHECKED_AFTER = 5
+"""Seconds without use after which a connection is checked."""
 
 BUSY_TIMEOUT = 15
 """Seconds that a writer waits for another one; SQLite has one writer at a time."""
@@ -103,6 +107,7 @@ tasks = Table(
     Column("blueprint", String(255), nullable=False),
     Column("owner", String(64), nullable=False),
     Column("address", String(64), nullable=False),
+    Column("user", String(255), nullable=True),
     Column("caller", _Json, nullable=False),
     Column("face", String(16), nullable=False),
     Column("method", String(255), nullable=False),
@@ -150,6 +155,7 @@ class TaskRecord:
     """A row of the table.
 
     :param owner: The principal of the caller; empty if anonymous.
+    :param user: The name of the caller for lists; ``None`` if anonymous.
     :param caller: How to find the caller again: user, identity, scheme, permissions, scopes. No credentials.
     :param call: The arguments, capabilities and ``_meta`` of the call; erased when the task ends.
     :param repeatable: Whether it may run again if its worker is gone.
@@ -167,6 +173,7 @@ class TaskRecord:
     blueprint: str
     owner: str
     address: str
+    user: str | None
     caller: dict[str, Any]
     face: str
     method: str
@@ -211,10 +218,16 @@ class Records:
         self._pid = 0
 
     @contextmanager
-    def transaction(self) -> Iterator[Connection]:
-        """Connect, and commit what the block does."""
+    def connection(self, *, is_transaction: bool = False) -> Iterator[Connection]:
+        """Connect.
+
+        :param is_transaction: Commit all statements or none. Without it each takes one round trip instead of three.
+        """
         try:
-            with self._connected().begin() as connection:
+            engine = self._connected()
+            if not is_transaction:
+                engine = engine.execution_options(isolation_level="AUTOCOMMIT")
+            with engine.begin() as connection:
                 yield connection
         except (DBAPIError, PoolTimeout, OSError) as error:
             reason = getattr(error, "orig", None) or error
@@ -244,23 +257,23 @@ class Records:
 
     def insert(self, values: Mapping[str, Any]) -> TaskRecord:
         """Add a queued task."""
-        with self.transaction() as connection:
+        with self.connection() as connection:
             connection.execute(insert(tasks).values(**values))
             return _read(connection, tasks.c.id == values["id"])[0]
 
     def get(self, id: str) -> TaskRecord | None:
-        with self.transaction() as connection:
+        with self.connection() as connection:
             return next(iter(_read(connection, tasks.c.id == id)), None)
 
     def find(self, *conditions: ColumnElement[bool], limit: int = 100, newest_first: bool = False) -> list[TaskRecord]:
         """Find tasks, the oldest first."""
-        with self.transaction() as connection:
+        with self.connection() as connection:
             return _read(connection, *conditions, limit=limit, newest_first=newest_first)
 
     def count(self, limit: int, *conditions: ColumnElement[bool]) -> int:
         """Count tasks, up to a limit."""
         found = select(tasks.c.id).where(*conditions).limit(limit).subquery()
-        with self.transaction() as connection:
+        with self.connection() as connection:
             return int(connection.execute(select(func.count()).select_from(found)).scalar_one())
 
     def change(
@@ -271,7 +284,7 @@ class Records:
         statement = update(tasks).where(tasks.c.id == id, tasks.c.state.in_(expected), *conditions)
         if run is not None:
             statement = statement.where(tasks.c.run == run)
-        with self.transaction() as connection:
+        with self.connection() as connection:
             return connection.execute(statement.values(**values)).rowcount == 1
 
     def claim(self, id: str, runner: str, seconds: float) -> TaskRecord | None:
@@ -279,7 +292,7 @@ class Records:
         now = time.time()
         claiming = update(tasks).where(tasks.c.id == id, tasks.c.state == QUEUED, tasks.c.expires > now)
         values = {"state": RUNNING, "run": tasks.c.run + 1, "runner": runner, "lease": now + seconds, "updated": now}
-        with self.transaction() as connection:
+        with self.connection() as connection:
             if connection.execute(claiming.values(**values)).rowcount != 1:
                 return None
             return _read(connection, tasks.c.id == id)[0]
@@ -287,7 +300,7 @@ class Records:
     @contextmanager
     def holding(self, id: str, state: str) -> Iterator[tuple[Connection, TaskRecord | None]]:
         """Lock the row of a task that is in a state; ``None`` if it is not."""
-        with self.transaction() as connection:
+        with self.connection(is_transaction=True) as connection:
             # An UPDATE first: it locks the row, and SQLite cannot change a read transaction to a write transaction.
             locking = update(tasks).where(tasks.c.id == id, tasks.c.state == state).values(run=tasks.c.run)
             is_locked = connection.execute(locking).rowcount == 1
@@ -300,19 +313,19 @@ class Records:
         :param until: The new end of the leases; ``None`` to leave them.
         """
         mine = (tasks.c.id.in_(list(runs)), tasks.c.state == RUNNING, tasks.c.runner == runner)
-        with self.transaction() as connection:
+        with self.connection() as connection:
             if until is not None:
                 connection.execute(update(tasks).where(*mine).values(lease=until))
             rows = connection.execute(select(tasks.c.id, tasks.c.run, tasks.c.cancel).where(*mine))
             return {task_id: (run, cancel) for task_id, run, cancel in rows}
 
     def remove_expired(self) -> int:
-        with self.transaction() as connection:
+        with self.connection() as connection:
             return connection.execute(delete(tasks).where(tasks.c.expires <= time.time())).rowcount
 
     def see_worker(self, id: str, values: Mapping[str, Any]) -> None:
         """Record that a worker is alive."""
-        with self.transaction() as connection:
+        with self.connection() as connection:
             if connection.execute(update(workers).where(workers.c.id == id).values(**values)).rowcount == 0:
                 connection.execute(insert(workers).values(id=id, **values))
 
@@ -320,13 +333,13 @@ class Records:
         gone: ColumnElement[bool] = workers.c.id.in_(ids)
         if unseen_for is not None:
             gone |= workers.c.seen < time.time() - unseen_for
-        with self.transaction() as connection:
+        with self.connection() as connection:
             connection.execute(delete(workers).where(gone))
 
     def seen_workers(self, seconds: float) -> list[dict[str, Any]]:
         """Return the workers that were alive within the last seconds."""
         alive = select(workers).where(workers.c.seen >= time.time() - seconds).order_by(workers.c.id)
-        with self.transaction() as connection:
+        with self.connection() as connection:
             return [dict(row) for row in connection.execute(alive).mappings()]
 
 
@@ -354,12 +367,25 @@ def _read(
 def _make_engine(url: URL) -> Engine:
     if url.get_backend_name() != "sqlite":
         limits = _LIBPQ_TIMEOUTS if url.get_driver_name() in ("psycopg", "psycopg2") else {}
-        return create_engine(url, pool_pre_ping=True, max_overflow=-1, connect_args=limits)
+        engine = create_engine(url, max_overflow=-1, connect_args=limits)
+        event.listen(engine, "checkin", lambda connection, pooled: pooled.info.update(used=time.monotonic()))
+        event.listen(engine, "checkout", partial(_check_idle, engine))
+        return engine
     file = Path(str(url.database))
     engine = create_engine(url, max_overflow=-1, connect_args={"timeout": BUSY_TIMEOUT})
     event.listen(engine, "do_connect", lambda *ignored: _make_private(file))
     event.listen(engine, "connect", _prepare_sqlite)
     return engine
+
+
+def _check_idle(engine: Engine, connection: Any, pooled: Any, proxy: object) -> None:
+    """Check a connection that was not used for a while. To do so before each use would be one more round trip."""
+    if time.monotonic() - pooled.info.get("used", time.monotonic()) < CHECKED_AFTER:
+        return
+    try:
+        engine.dialect.do_ping(connection)
+    except engine.dialect.loaded_dbapi.Error as error:
+        raise DisconnectionError() from error  # the pool opens another one
 
 
 def _make_private(file: Path) -> None:

@@ -1,7 +1,7 @@
 """The apps of the tutorial, typed from its pages, with clients that ask for progress with every call.
 
-The first runs under five servers. It keeps a plain ``sqlite3`` connection in ``g``, which only the thread that
-opened it may use.
+The first runs under five servers. It keeps a plain ``sqlite3`` connection in ``g``, which only the thread that opened
+it may use.
 """
 
 from __future__ import annotations
