@@ -70,7 +70,7 @@ test: $(VENV)/.installed-test ## run the whole test suite
 # Not those of real clients, browsers, pages of the documentation and several machines, which no old version of ours changes.
 .PHONY: test-oldest
 test-oldest: $(OLDEST)/.installed ## run the tests with the oldest versions that setup.cfg allows, on PYTHON_OLDEST
-	$(OLDEST)/bin/python -m pytest tests/*/ --ignore=tests/core/test_call_budget.py $(foreach name,clients docs explorer_page explorer_tasks host_apps pages \
+	$(OLDEST)/bin/python -m pytest tests/*/ --ignore=tests/core/test_call_budget.py $(foreach name,clients docs explorer_page explorer_sign_in explorer_tasks host_apps pages \
 		readme recipes sample_sign_in serve_celery soak task_clients tutorial_app celery_faults,--ignore-glob='tests/*/test_$(name).py')
 
 $(OLDEST)/.installed: setup.cfg pyproject.toml tests/support/oldest_versions.py

@@ -90,7 +90,7 @@ def test_the_sample_site_begins_with_a_page_that_leads_here(garden: Server, driv
     page.show("/", size=PHONE, touch=True)
     assert page.driver.execute_script("return document.documentElement.scrollWidth") == PHONE[0]
     page.press_link("Open the explorer")
-    page.wait_for(".brand", "elm-street-garden")
+    page.wait_for("h1", "Sign in to begin")
     assert page.complaints() == []
 
 
