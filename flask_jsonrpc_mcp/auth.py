@@ -10,7 +10,7 @@ import hashlib
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 from uuid import UUID
 
 from flask import Request, current_app, g
@@ -82,7 +82,7 @@ class Authenticator:
 
     :param auth: A Flask-HTTPAuth object, a function that returns the user of the current request, an object of
         `sign_in`, or a list of these; without one every caller is anonymous.
-    :param required: Reject anonymous callers.
+    :param required: Reject anonymous callers; with ``"mcp"`` only at the MCP endpoint.
     :param discover_access: The permissions needed to list and describe tools, prompts and resources.
     """
 
@@ -90,10 +90,11 @@ class Authenticator:
         self,
         auth: Auth | Sequence[Auth] | None,
         *,
-        required: bool = False,
+        required: bool | Literal["mcp"] = False,
         discover_access: frozenset[str] = frozenset(),
     ) -> None:
-        self.required = required
+        self.required = required is True
+        self.mcp_required = bool(required)
         self.discover_access = discover_access
         self.permissions_loader: PermissionsLoader | None = None
         self.user_loader: UserLoader | None = None
@@ -141,13 +142,14 @@ class Authenticator:
             sign_ins = [oauth, *(each for each in sign_ins if each.scheme != oauth.scheme)]
         return [challenge for each in sign_ins if (challenge := each.challenge_to(error)) is not None]
 
-    def admit(self, request: Request) -> Caller:
+    def admit(self, request: Request, *, is_mcp: bool) -> Caller:
         """Identify the caller of a request.
 
+        :param is_mcp: Whether the request is for the MCP endpoint.
         :raises Unauthorized: if the credentials are wrong, or missing where they are required.
         """
         caller = self.identify(request)
-        if self.required and caller.anonymous:
+        if caller.anonymous and (self.mcp_required if is_mcp else self.required):
             raise Unauthorized()
         return caller
 
@@ -222,7 +224,8 @@ class Authenticator:
         user = name if self.user_loader is None else current_app.ensure_sync(self.user_loader)(name)
         if is_refused(user):
             return None
-        same = [each for each in self.sign_ins if (each.scheme or APP).lower() == scheme]
+        # On the command line, which has no scheme of its own, all of them count.
+        same = [each for each in self.sign_ins if scheme in (LOCAL, (each.scheme or APP).lower())]
         return user, self._permissions([*same, *self._extensions], user, user) | {SIGNED_IN}
 
     def set_user(self, user: Any) -> None:

@@ -8,16 +8,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from typing import Any
 
 from flask import Flask, Response, request
 from werkzeug.middleware.proxy_fix import ProxyFix
 
+from . import task_checks
 from .auth import SIGNED_IN
 from .checks import name_of
 from .config import GET_ALL, PREFIX
+from .doctor_findings import ERROR, INFO, SEVERITIES, WARNING, Finding, Problem
 from .http.routes import preprocess_request
 from .local_request import local_request_context
 from .lookup import registries_of
@@ -31,14 +32,6 @@ from .schema.walk import walk
 from .strict_json import write
 
 __all__ = ["Finding", "examine"]
-
-ERROR = "error"
-"""Something breaks, or is open to callers who should not have it."""
-WARNING = "warning"
-"""Something breaks with some clients or in some deployments."""
-INFO = "info"
-"""Something works, but not as one would expect."""
-SEVERITIES = (ERROR, WARNING, INFO)
 
 CHECKS = {
     "name-dots": (WARNING, f"set {PREFIX}TOOL_NAME_STYLE = 'no-dots', or choose a name without dots"),
@@ -95,6 +88,7 @@ CHECKS = {
     "no-secret-key": (WARNING, "set SECRET_KEY, the same in every process"),
     "no-proxy-fix": (WARNING, "wrap the app: app.wsgi_app = ProxyFix(app.wsgi_app, ...)"),
     "no-host-names": (INFO, f"set {PREFIX}ALLOWED_HOSTS, such as ['site.example']"),
+    **task_checks.CHECKS,
 }
 """The severity and the fix of each check, by its slug."""
 
@@ -121,37 +115,6 @@ _WORD = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])")
 _ESCAPE_OR_CLASS = re.compile(r"\\.|\[(?:\\.|[^\]])*\]")
 _UNBOUNDED_REPEAT = re.compile(r"[*+]|\{\d*,\}")
 
-Problem = tuple[str, str]
-"""The slug of a check, and why it matters."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One mistake.
-
-    :param slug: The id of the check, which stays the same; see ``JSONRPC_MCP_DOCTOR_IGNORE``.
-    :param severity: ``error``, ``warning`` or ``info``.
-    :param why: What will happen, and to which callers.
-    :param fix: What to do about it.
-    :param tool: The tool it is about; ``None`` if it is about the blueprint or the whole app.
-    :param blueprint: The blueprint it is about; ``None`` if it is about the whole app.
-    """
-
-    slug: str
-    severity: str
-    why: str
-    fix: str
-    tool: str | None = None
-    blueprint: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the finding as a JSON object that always has every member."""
-        return asdict(self)
-
-    def __str__(self) -> str:
-        about = "" if self.tool is None else f" ({self.tool})"
-        return f"{self.slug}{about}: {self.why}; {self.fix}"
-
 
 def examine(app: Flask, *, ignore: Iterable[str] | None = None, tools_only: bool = False) -> list[Finding]:
     """Find mistakes in an app before a client does.
@@ -177,12 +140,15 @@ def examine(app: Flask, *, ignore: Iterable[str] | None = None, tools_only: bool
         for method in registry.methods:
             if method.listed:
                 add(_check_tool(method, registry, app), method.name, name)
+                add(task_checks.check_tool(method), method.name, name)
     if not tools_only:
         for name, registry in registries.items():
             add(_check_blueprint(registry, app), None, name)
             add(_check_requests(app, name), None, name)
             add(_check_sign_in(registry, app, name), None, name)
+            add(task_checks.check_blueprint(registry), None, name)
         add(_check_app(app))
+        add(task_checks.check_app(app, list(registries.values())))
         add(_check_marks(registries.values()))
     return [found for found in findings if not ignored & {found.slug, f"{found.slug}:{found.tool}"}]
 

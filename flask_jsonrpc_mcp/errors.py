@@ -17,6 +17,7 @@
     │   ├── UnsupportedVersion  MCP: a protocol version this server does not support
     │   ├── MalformedParams     MCP: the params of a protocol method are invalid
     │   │   ├── UnknownTask     no such task, or none of this caller
+    │   │   │   └── NoSuchTask  the same at the URL of a task
     │   │   └── UnknownName     MCP: no such tool, prompt or resource, or none visible to this caller
     │   │       ├── UnknownTool
     │   │       ├── UnknownPrompt
@@ -317,6 +318,12 @@ class UnknownTask(MalformedParams):
 
     slug = "task_not_found"
     default_message = "Task not found"
+
+
+class NoSuchTask(UnknownTask):
+    """The same at the URL of a task."""
+
+    status = 404
 
 
 class UnknownName(MalformedParams):

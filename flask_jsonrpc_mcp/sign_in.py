@@ -61,6 +61,11 @@ class SignIn:
         """Where users get an access token; empty without OAuth."""
         return ""
 
+    @property
+    def metadata_path(self) -> str:
+        """The metadata of the issuer, if that is this app and the explorer can register there as a client."""
+        return ""
+
     def mount(self, app: App) -> None:
         """Called when an app registers a blueprint with this authentication method."""
 

@@ -10,8 +10,11 @@ from .checks import checked_flag
 
 REQUIRED = "required"
 
-TASKS_FEATURE = "extensions.io.modelcontextprotocol/tasks"
-"""The client capability: an extension of MCP."""
+TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
+"""The id of MCP's extension for tasks; a blueprint has it if a tool has ``task=``."""
+
+TASKS_FEATURE = f"extensions.{TASKS_EXTENSION}"
+"""The client capability."""
 
 
 @dataclass(frozen=True, kw_only=True)

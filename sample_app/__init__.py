@@ -10,10 +10,12 @@ from flask import Flask
 
 from . import (
     articles,
+    auth,
     config,
     content_types,
     db,
     importing,
+    login,
     maintenance,
     markdown,
     reading,
@@ -48,11 +50,14 @@ def create_app(settings: Mapping[str, Any] | None = None) -> Flask:
     # The blueprint logs one line per call at this level; Flask's own default is WARNING.
     app.logger.setLevel(logging.INFO)
     db.init_app(app)
+    if auth.oauth_server:
+        app.register_blueprint(auth.oauth_server)
+        login.init_app(app)
+    traces.init_app(app)
     if "CELERY" in app.config:  # as in several_machines.py
         from . import background  # Celery is an extra
 
         background.init_app(app)
-    traces.init_app(app)
     app.register_blueprint(rpc)
     start_page.init_app(app)
     return app

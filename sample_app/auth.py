@@ -1,4 +1,4 @@
-"""Who is calling: by password for people, by bearer token for programs, by OAuth with an authorization server.
+"""Who is calling: by password for people, by bearer token for programs, by OAuth for AI clients.
 
 A password costs a tenth of a second of hashing, which is what makes it hard to guess. A program that calls often should
 use a token.
@@ -13,26 +13,41 @@ import hmac
 import os
 import secrets
 
-from flask import current_app
+from flask import current_app, session
 from flask_httpauth import HTTPBasicAuth, HTTPTokenAuth, MultiAuth
 from sqlalchemy import ColumnElement, select
 from werkzeug.security import check_password_hash, generate_password_hash
 
 from flask_jsonrpc_mcp import CachedPasswords
+from flask_jsonrpc_mcp.oauth import AccessToken, OAuthResource, OAuthServer, SqlGrants
 
-from .config import allows_demo_users
-from .db import current_session
-from .demo_users import is_demo_password, is_demo_token
+from .config import allows_demo_users, knows_its_url
+from .db import current_engine, current_session
+from .demo_users import DEMO_USERS, is_demo_password, is_demo_token
 from .models import User, digest_of
 
 REALM = "Elm Street Garden"
 
 passwords = HTTPBasicAuth(realm=REALM)
 tokens = HTTPTokenAuth("Bearer", realm=REALM)
-auth = MultiAuth(passwords, tokens)
-
 ISSUER = os.environ.get("OAUTH_ISSUER")
-WRITE = ["articles:write"] if ISSUER else []
+"""The authorization server; by default this site itself, where its URL is known."""
+
+SCOPES = {
+    "articles:read": "Read and search articles",
+    "articles:write": "Write, change and delete articles in your name",
+}
+oauth: OAuthResource | None = None
+oauth_server: OAuthServer | None = None
+if ISSUER:
+    oauth = OAuthResource(ISSUER, scopes=["articles:read"], implies={"articles:write": ["articles:read"]})
+elif knows_its_url():
+    oauth_server = OAuthServer(scopes=SCOPES, grants=SqlGrants(current_engine))
+    oauth = oauth_server.resource
+
+auth = MultiAuth(passwords, tokens, *([oauth] if oauth else []))
+
+WRITE = ["articles:write"] if oauth else []
 """The scopes of tools that write. Only access tokens have scopes."""
 
 # A password that was right stays so for a minute; each worker has a memory of its own.
@@ -96,14 +111,30 @@ def _unless_demo(user: User, *, is_demo: bool) -> User | None:
     return None
 
 
-if ISSUER:
-    from flask_jsonrpc_mcp.oauth import AccessToken, OAuthResource
+def find_owner(token: AccessToken) -> User | None:
+    """Find the user whose name is the subject of an access token of another authorization server."""
+    return None if token.is_machine else find_user(token.id)
 
-    oauth = OAuthResource(ISSUER, scopes=["articles:read"], implies={"articles:write": ["articles:read"]})
+
+def signed_in_user() -> User | None:
+    """Return the user at the browser, whose id the login page has put into the session."""
+    user_id: int | None = session.get("user_id")
+    return None if user_id is None else load_user(user_id)
+
+
+def load_user(user_id: str | int) -> User | None:
+    """Return the user of an id."""
+    user = current_session().get(User, int(user_id))
+    if user is None:
+        return None
+    # A session, or what was granted in it, may be older than the environment.
+    return _unless_demo(user, is_demo=user.token_digest in {digest_of(demo.token) for demo in DEMO_USERS})
+
+
+if oauth:
     oauth.get_user_roles(permissions_of)
-    auth = MultiAuth(passwords, tokens, oauth)
-
-    @oauth.verify_token
-    def find_owner(token: AccessToken) -> User | None:
-        """Find the user whose name is the subject of the token."""
-        return None if token.is_machine else find_user(token.id)
+if oauth_server:
+    oauth_server.signed_in(lambda: getattr(signed_in_user(), "id", None))
+    oauth_server.user_loader(load_user)
+elif oauth:
+    oauth.verify_token(find_owner)

@@ -38,6 +38,9 @@ DEFAULTS: dict[str, Any] = {
         "granian-streams",  # this site runs under gunicorn
     ],
     "JSONRPC_MCP_DEMO_USERS": [demo.username for demo in DEMO_USERS],
+    # Cookies do not tell ports apart, and other apps on this machine may have a "session" too.
+    "SESSION_COOKIE_NAME": "garden_session",
+    "SESSION_COOKIE_SAMESITE": "Lax",
 }
 FROM_ENVIRONMENT = ("DATABASE_URL", "SECRET_KEY", "SITE_ENV")
 
@@ -64,6 +67,15 @@ def configure(app: Flask, settings: Mapping[str, Any]) -> None:
         app.config.setdefault("JSONRPC_MCP_TASKS_DATABASE", URL.create("sqlite", database=str(tasks)))
     if app.config["SECRET_KEY"] is None:
         app.config["SECRET_KEY"] = _kept_secret(_instance_folder(app) / "secret_key")
+    app.config["SESSION_COOKIE_SECURE"] = (app.config.get("JSONRPC_MCP_PUBLIC_URL") or "").startswith("https:")
+
+
+def knows_its_url() -> bool:
+    """Return whether the site knows the URL that clients use, which OAuth needs.
+
+    In development that is the URL of the request, which comes from this machine.
+    """
+    return os.environ.get("SITE_ENV") == "development" or bool(os.environ.get("FLASK_JSONRPC_MCP_PUBLIC_URL"))
 
 
 def is_development(app: Flask) -> bool:

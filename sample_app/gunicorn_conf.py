@@ -48,7 +48,8 @@ def _welcome(host: str, port: int) -> str:
     method, arguments = ("create", '"title": "Hello"') if sign_in else ("get", '"id": 1')
     issuer = os.environ.get("OAUTH_ISSUER")
     oauth = f", and people sign in at {issuer} as editor or admin, with any password" if issuer else ""
-    anyone = sign_in if issuer else ""
+    if sign_in and not issuer:
+        oauth = ", and open a page to sign in on: as editor, with the password editor"
     return f"""
     The sample site is at {url}
     AI clients connect to {url}/mcp{oauth}
@@ -56,9 +57,9 @@ def _welcome(host: str, port: int) -> str:
 
     Try, in another terminal:
 
-      curl {anyone}'{url}/mcp/tools/list'
+      curl '{url}/mcp/tools/list'
 
-      curl {anyone}'{url}/mcp/tools/describe?name=articles.get'
+      curl '{url}/mcp/tools/describe?name=articles.get'
 
       curl {sign_in}-H 'Content-Type: application/json' '{url}/mcp/tools/invoke' \\
         -d '{{"name": "articles.{method}", "arguments": {{{arguments}}}}}'

@@ -5,8 +5,8 @@ from __future__ import annotations
 from flask_jsonrpc_mcp import McpBlueprint
 
 from . import traces
-from .auth import ISSUER, auth, find_user
+from .auth import auth, find_user, oauth
 
-# A client opens the sign-in page of an authorization server when it gets a 401, so everyone has to sign in then.
-rpc = McpBlueprint(auth=auth, require_auth=bool(ISSUER), telemetry=traces.make_telemetry())
+# A client opens the sign-in page when it gets a 401, so AI clients have to sign in, and everyone else may read.
+rpc = McpBlueprint(auth=auth, require_auth="mcp" if oauth else False, telemetry=traces.make_telemetry())
 rpc.user_loader(find_user)

@@ -6,12 +6,13 @@ import shlex
 
 from flask import Flask, Response, current_app, make_response, render_template, url_for
 
-from .auth import ISSUER
+from .auth import oauth, oauth_server, signed_in_user
 from .config import allows_demo_users
 from .demo_users import DEMO_USERS
+from .login import form_token
 
 POLICY = (
-    "default-src 'none'; style-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "default-src 'none'; style-src 'self'; img-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 
 CURL = """curl %s \\
@@ -28,11 +29,16 @@ def init_app(app: Flask) -> None:
 def start() -> Response:
     """Show the page. The demo users are on it where they can sign in."""
     users = DEMO_USERS if allows_demo_users(current_app) else ()
-    # With an authorization server the client signs in by itself.
-    header = HEADER % users[-1].token if users and not ISSUER else ""
+    # With OAuth the client signs in by itself.
+    header = HEADER % users[-1].token if users and not oauth else ""
+    user = signed_in_user() if oauth_server else None
     page = render_template(
         "start.html",
         users=users,
+        has_oauth=oauth is not None,
+        has_login=oauth_server is not None,
+        user=user,
+        form_token=form_token() if user else None,
         curl=CURL % shlex.quote(url_for("mcp.invoke_tool", _external=True)),
         claude=CLAUDE % shlex.quote(url_for("mcp.mcp", _external=True)) + header,
     )

@@ -51,7 +51,7 @@ def output_of(command: list[str], database: Path) -> str:
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, COLUMNS, 0, 0))
     unwanted = ("COLUMNS", "LINES", "NO_COLOR", "GUNICORN_CMD_ARGS", "WEB_CONCURRENCY")
     env = {name: value for name, value in os.environ.items() if name not in unwanted}
-    env |= {"DATABASE_URL": f"sqlite:///{database}", "SECRET_KEY": "of the picture", "SITE_ENV": "development"}
+    env |= {"DATABASE_URL": f"sqlite:///{database}", "SECRET_KEY": "of the picture" * 3, "SITE_ENV": "development"}
     subprocess.run([sys.executable, "-m", "sample_app.seed"], cwd=ROOT, env=env, check=True, capture_output=True)
     process = subprocess.Popen(
         [sys.executable, "-m", "flask", "--app", "sample_app", *command],

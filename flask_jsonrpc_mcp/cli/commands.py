@@ -15,7 +15,8 @@ from ..ask import Answers
 from ..auth import Caller
 from ..call import CLI, METHOD, PROMPT, RESOURCE, Call, Result
 from ..config import PREFIX
-from ..doctor import CHECKS, INFO, examine
+from ..doctor import CHECKS, examine
+from ..doctor_findings import INFO
 from ..errors import InternalError, MethodNotFound, MissingCapability, RpcError, UnknownName, UnknownResource
 from ..invoke import invoke
 from ..lookup import did_you_mean, registries_of, why_not_found
@@ -39,6 +40,7 @@ from .arguments import (
 )
 from .client_config import print_config
 from .openapi_commands import print_document, show_tools
+from .task_commands import start_in_background, tasks
 from .worker import run_worker
 
 _of_caller = combine(caller_options, output.json_option, with_appcontext)
@@ -103,6 +105,7 @@ def describe_method(name: str, json_output: bool | None, **options: Any) -> None
 @mcp.command("call")
 @click.argument("name", shell_complete=completing_name_of(METHOD))
 @arguments_of_call
+@click.option("--background", is_flag=True, help="Let a worker run it, and print the id of the task; needs task=.")
 @_of_call
 def call_method(name: str, pairs: tuple[str, ...], whole: str | None, **options: Any) -> None:
     """Call a tool or method.
@@ -191,19 +194,30 @@ def _run(
     *,
     no_input: bool,
     json_output: bool | None,
+    background: bool = False,
     **options: Any,
 ) -> None:
     """Run a method, prompt or resource, and print the outcome.
 
     :param read: Reads the arguments, given their schema.
+    :param background: Make a task of it, and print its id.
     """
     with session(**options) as (registry, caller):
         method = find_method(registry, caller, name, kind)
         name = name if kind == RESOURCE else method.name
         arguments, progress = read(method.params.schema), output.Progress()
-        able = output.capabilities(asking=output.can_ask() and not no_input)
+        if background and (method.tool is None or method.tool.task is None):
+            raise click.UsageError(f"--background needs a tool with task=, which {name} is not")
+        # A worker has no terminal to ask at.
+        able = frozenset() if background else output.capabilities(asking=output.can_ask() and not no_input)
         call = Call(name, arguments, caller, CLI, kind, capabilities=able, reporter=progress, listed_only=False)
-        outcome = _call(call, registry, progress)
+        outcome: Result | RpcError | None
+        if background:
+            outcome = start_in_background(replace(call, detachable=True), registry, json_output)
+        else:
+            outcome = _call(call, registry, progress)
+    if outcome is None:
+        return
     # The request context is gone, as it is for an HTTP client when the response arrives.
     output.end(outcome, name, echo, json_output, _hints(outcome, caller), method.params.schema)
 
@@ -291,3 +305,4 @@ mcp.add_command(print_config)
 mcp.add_command(print_document)
 mcp.add_command(show_tools)
 mcp.add_command(run_worker)
+mcp.add_command(tasks)

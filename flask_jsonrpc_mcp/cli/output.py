@@ -18,7 +18,8 @@ import click
 
 from ..ask import Elicit, ElicitUrl, ListRoots, Question, UnusableAnswer
 from ..call import Result
-from ..doctor import ERROR, INFO, WARNING, Finding, by_problem
+from ..doctor import by_problem
+from ..doctor_findings import ERROR, INFO, WARNING, Finding
 from ..errors import InternalError, InvalidParams, RpcError
 from ..method import Method
 from ..strict_json import to_plain
@@ -136,7 +137,7 @@ def _argument_row(name: str, schema: Any, required: bool) -> tuple[str, str]:
     rules = schema if isinstance(schema, dict) else {}
     for alternative in rules.get("anyOf", ()):
         rules = {**rules, **(alternative if isinstance(alternative, dict) else {})}
-    notes = [*(["required"] if required else []), *(f"{key}: {_in_json(rules[key])}" for key in SHOWN if key in rules)]
+    notes = [*(["required"] if required else []), *(f"{key}: {in_json(rules[key])}" for key in SHOWN if key in rules)]
     text = "  ".join(filter(None, [rules.get("description"), _in_brackets(notes)]))
     return f"{click.style(name, fg='cyan')} {_type_in_words(schema)}", text
 
@@ -150,7 +151,7 @@ def _type_in_words(schema: Any, *, members: bool = False) -> str:
     if not isinstance(schema, dict):
         return "anything"
     if "enum" in schema or "const" in schema:
-        choices = [_in_json(choice) for choice in schema.get("enum", [schema.get("const")])]
+        choices = [in_json(choice) for choice in schema.get("enum", [schema.get("const")])]
         return " | ".join(choices if len(choices) <= MAX_CHOICES else [*choices[:MAX_CHOICES], "…"])
     alternatives = schema.get("anyOf") or schema.get("oneOf")
     if alternatives:
@@ -166,7 +167,8 @@ def _type_in_words(schema: Any, *, members: bool = False) -> str:
     return f"{words} ({schema['format']})" if "format" in schema else words
 
 
-def _in_json(value: Any) -> str:
+def in_json(value: Any) -> str:
+    """Serialise a value on one line."""
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -12,6 +12,8 @@ let loads = 0;
 let lastShown = "";
 
 const START = "#/start"; // on a phone, the list is at "#"
+const TASKS_PAGE = "#/tasks";
+let tasksView = null;
 
 // Ask the server everything anew, as whoever is signed in now.
 async function load() {
@@ -37,6 +39,7 @@ async function load() {
   find("brand").textContent = about.name;
   find("version").textContent = about.version ?? "";
   showList(items, true);
+  find("tasks").hidden = !(server.hasTasks && server.isSignedIn);
   failure ? showTrouble(failure) : show();
 }
 
@@ -46,11 +49,18 @@ function signedIn() {
   load();
 }
 
-function signOut() {
-  server.credentials = null;
+async function signOut() {
+  const { credentials } = server;
   views.clear(); // with what others should not see
+  tasksView = null;
   announce("Signed out");
-  load();
+  server.end();
+  try {
+    await credentials.revoke?.();
+  } catch {
+    server.trouble = "Signed out here, but the server could not be told. Disconnect the explorer on its page of connected apps.";
+    load();
+  }
 }
 
 // The list at the side: kinds, and within them groups by what is before the first dot.
@@ -104,8 +114,14 @@ function show(focus = false) {
   const item = items.find((each) => each.kind === kind && each.id === name)
     ?? (kind === "resources" && server.capabilities.resources ? resourceItem({ uri: name }) : undefined);
   for (const { link, item: each } of entries) markCurrent(link, each === item);
-  markCurrent(find("start"), kind === undefined);
-  find("frame").classList.toggle("has-item", Boolean(kind) || location.hash === START);
+  const isTasks = location.hash === TASKS_PAGE;
+  markCurrent(find("start"), kind === undefined && !isTasks);
+  markCurrent(find("tasks"), isTasks);
+  find("frame").classList.toggle("has-item", Boolean(kind) || location.hash === START || isTasks);
+  if (isTasks) {
+    showTasks(focus);
+    return;
+  }
   if (!item) {
     document.title = `${about.name} – explorer`;
     find("main").replaceChildren(kind ? missing(name) : welcome());
@@ -119,6 +135,14 @@ function show(focus = false) {
   find("main").replaceChildren(view.element);
   scrollTo(0, 0);
   if (focus) view.heading.focus();
+}
+
+function showTasks(focus) {
+  document.title = `Your tasks – ${about.name}`;
+  tasksView ??= makeTasksView(server, about, (name) => items.find((item) => item.kind === "tools" && item.name === name)?.title ?? name);
+  find("main").replaceChildren(tasksView.element);
+  tasksView.load();
+  if (focus) tasksView.heading.focus();
 }
 
 function markCurrent(link, isCurrent) {
@@ -161,7 +185,7 @@ function showTrouble(failure) {
   const closed = failure.status === 401 && !server.isSignedIn;
   find("main").replaceChildren(make("div", { class: "welcome" },
     make("h1", { tabindex: "-1" }, closed ? "Sign in to begin" : "This did not work"),
-    make("p", {}, closed ? "This server answers only to those it knows." : failure.message),
+    make("p", {}, closed ? server.trouble ?? "This server answers only to those it knows." : failure.message),
     !closed && button("Try again", load),
     closed && canSignIn(server) && button("Sign in", () => openSignIn(server, signedIn), { class: "primary" }),
     closed && connectSection(site.connect, absolute(server.urls.mcp))));
@@ -193,4 +217,5 @@ addEventListener("hashchange", () => {
   if (location.hash === "#main") find("main").focus();
   else show(true);
 });
-load();
+server.onEnd = load;
+if (!isBackFromSignIn()) load();

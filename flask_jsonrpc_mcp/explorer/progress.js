@@ -41,6 +41,11 @@ function makeProgress() {
   }
   return {
     element: make("div", { class: "progress" }, status, bar, leftOut, messages),
+    // What a task says of itself; one that runs in a worker sends no notifications.
+    onTask({ statusMessage = "Running…", _meta: { "flask-jsonrpc-mcp/progress": numbers } = {} }) {
+      status.textContent = statusMessage;
+      if (typeof numbers?.total === "number") Object.assign(bar, { max: numbers.total, value: numbers.done });
+    },
     onNotification({ method, params = {} }) {
       if (method === "notifications/progress") reached = params;
       if (method === "notifications/progress" && params.message !== undefined) add(params.message);

@@ -21,51 +21,79 @@ function openSignIn(server, signedIn) {
   const byKind = {
     password: [labelled(username, "User name"), labelled(password, "Password")],
     token: [labelled(token, "Token")],
+    oauth: [make("p", {}, "The login page of this site opens in a new window. There you sign in, and decide what the explorer may do.")],
   };
   const inputs = make("div", { class: "fields" });
   const error = make("p", { class: "error", role: "alert", hidden: true });
   const submit = make("button", { class: "primary", type: "submit" }, "Sign in");
+  const leaving = new AbortController();
   let way = ways[0];
 
   function choose(chosen) {
     way = chosen;
+    submit.textContent = way.kind === "oauth" ? "Continue" : "Sign in";
+    error.hidden = true;
     inputs.replaceChildren(...byKind[way.kind]);
     if (way.kind === "token") inputs.querySelector("label").textContent = way.issuer ? tokenName(way, ways) : "Token";
   }
   const radios = ways.length > 1 && make("div", { class: "choice", role: "radiogroup", "aria-label": "Sign in with" },
     ways.map((each, index) => make("label", {},
       make("input", { type: "radio", name: "way", checked: index === 0, onchange: () => choose(each) }),
-      make("span", {}, each.kind === "password" ? "Password" : tokenName(each, ways)))));
+      make("span", {}, wayName(each, ways)))));
 
   async function trySignIn(event) {
     event.preventDefault();
     error.hidden = true;
     submit.disabled = true;
-    const secret = way.kind === "password" ? password.value : token.value.trim();
     const before = server.credentials;
-    server.credentials = { ...way, username: username.value, value: signInValue(way, { username: username.value, secret }) };
     try {
+      server.credentials = way.kind === "oauth" ? await visitLoginPage() : typedCredentials();
       await server.discover();
+      server.trouble = null;
       dialog.close("done");
       signedIn();
     } catch (failure) {
       server.credentials = before;
-      const wrong = way.kind === "password" ? "Wrong user name or password." : "The server does not know this token.";
-      error.textContent = failure.status === 401 ? wrong : failure.message;
+      if (leaving.signal.aborted) return;
+      const wrong = { password: "Wrong user name or password.", token: "The server does not know this token." }[way.kind];
+      error.textContent = (failure.status === 401 && wrong) || failure.message;
       error.hidden = false;
-      (way.kind === "password" ? password : token).select();
+      inputs.querySelector("input[type=password]")?.select();
     } finally {
       submit.disabled = false;
     }
   }
-  const dialog = make("dialog", { "aria-labelledby": "sign-in-title" },
+
+  function typedCredentials() {
+    if (way.kind === "token") return { ...way, value: signInValue(way, { secret: token.value.trim() }) };
+    return { ...way, username: username.value, value: signInValue(way, { username: username.value, secret: password.value }) };
+  }
+
+  async function visitLoginPage() {
+    const opened = open("about:blank", "_blank", "popup,width=560,height=720");
+    if (opened === null) throw new Failure("The browser has blocked the new window. Allow this page to open it, and try again.");
+    submit.textContent = "Waiting for the new window…";
+    try {
+      return await signInByOAuth(way, opened, absolute(server.urls.mcp), leaving.signal);
+    } catch (failure) {
+      opened.close();
+      throw failure;
+    } finally {
+      submit.textContent = "Continue";
+    }
+  }
+  const dialog = make("dialog", { "aria-labelledby": "sign-in-title", onclose: () => leaving.abort() },
     make("form", { onsubmit: trySignIn },
       make("h2", { id: "sign-in-title" }, "Sign in"), radios, inputs, error,
       make("p", { class: "hint" }, "Kept in this page’s memory only; reloading forgets it."),
       make("div", { class: "actions" }, button("Cancel", () => dialog.close()), submit)));
   choose(way);
   askInDialog(dialog);
-  inputs.querySelector("input").focus();
+  (inputs.querySelector("input") ?? submit).focus();
+}
+
+function wayName(way, ways) {
+  return { password: "Password", oauth: "Login page" }[way.kind] ?? tokenName(way, ways);
 }
 
 function tokenName(way, ways) {
@@ -78,13 +106,16 @@ function tokenName(way, ways) {
 function showWho(server, { open, signOut }) {
   const { credentials, ways } = server;
   if (credentials !== null) {
-    const who = credentials.kind === "password" ? credentials.username : "with a token";
-    const how = credentials.kind === "password" ? "Signed in as " : "Signed in ";
+    const how = credentials.username ? "Signed in as " : "Signed in ";
+    const who = credentials.username || "with a token";
     return [make("span", { class: "user" }, make("span", { class: "muted" }, how), who), button("Sign out", signOut)];
   }
   if (server.visitor !== null) {
     return [make("span", { class: "user" }, make("span", { class: "muted" }, "Signed in as "), server.visitor)];
   }
-  if (canSignIn(server)) return [button("Sign in", open, { class: "primary", id: "sign-in" })];
+  if (canSignIn(server)) {
+    const trouble = server.trouble && make("span", { class: "trouble", role: "alert" }, server.trouble);
+    return [trouble, button("Sign in", open, { class: "primary", id: "sign-in" })].filter(Boolean);
+  }
   return ways.length > 0 ? [make("span", { class: "muted" }, `Sign-in by ${ways[0].scheme} is not possible on this page`)] : [];
 }

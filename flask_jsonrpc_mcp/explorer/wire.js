@@ -5,6 +5,7 @@ const META = "io.modelcontextprotocol/";
 const CLIENT = { name: "explorer", version: "1" };
 // What the explorer can do for a tool that asks back. It has no model and no files: neither sampling nor roots.
 const CAPABILITIES = { elicitation: { form: {}, url: {} } };
+const TASKS = `${META}tasks`;
 
 // A request that failed as such. What fails in a tool is a result.
 class Failure extends Error {
@@ -17,10 +18,12 @@ class Failure extends Error {
 class Server {
   constructor(site) {
     this.urls = site.urls;
-    this.ways = site.signIn;
+    this.ways = site.signIn.map(asOAuth);
     this.cookies = site.cookies; // whether a cookie of this site can sign in
     this.visitor = null; // who is signed in by one
     this.credentials = null; // in memory only: gone with the page
+    this.trouble = null; // with the last sign-in
+    this.onEnd = () => {}; // called when the server ends it
     this.capabilities = {};
     this.requests = 0;
   }
@@ -33,9 +36,17 @@ class Server {
     return this.credentials !== null || this.visitor !== null;
   }
 
+  // Whether some tools can go on as tasks, and give the page a handle.
+  get hasTasks() {
+    return this.capabilities.extensions?.[TASKS] !== undefined;
+  }
+
   // Ask who is signed in by a cookie, which scripts cannot read.
   async recognise() {
     this.visitor = null;
+    if (this.credentials?.kind === "oauth") {
+      this.credentials.username = (await readReply(await this.fetch(this.urls.caller, {}))).name;
+    }
     if (!this.cookies || this.credentials !== null) return;
     const response = await fetch(this.urls.caller, { credentials: "same-origin", cache: "no-cache" });
     if (response.ok) this.visitor = (await response.json()).name;
@@ -45,7 +56,8 @@ class Server {
   async ask(method, params = {}, { signal, schema, onNotification } = {}) {
     this.requests += 1;
     const id = this.requests;
-    const body = mcpMessage(id, method, params, onNotification && this.wishes(id));
+    const declared = this.hasTasks ? { ...CAPABILITIES, extensions: { [TASKS]: {} } } : CAPABILITIES;
+    const body = mcpMessage(id, method, params, onNotification && this.wishes(id), declared);
     const response = await this.fetch(this.urls.mcp, {
       method: "POST", body: compactJson(body), signal,
       headers: { "Content-Type": "application/json", ...mcpHeaders(method, params, schema) },
@@ -97,7 +109,27 @@ class Server {
     return reply;
   }
 
-  async fetch(url, { headers, ...options }) {
+  async fetch(url, options) {
+    const response = await this.send(url, options);
+    const { credentials } = this;
+    if (response.status !== 401 || !credentials?.renew) return response;
+    try {
+      await credentials.renew();
+    } catch (error) {
+      if (error.status === undefined) throw error; // it may work later
+      if (this.credentials === credentials) this.end("Your sign-in has ended.");
+      return response;
+    }
+    return this.send(url, options);
+  }
+
+  end(trouble = null) {
+    this.credentials = null;
+    this.trouble = trouble;
+    this.onEnd();
+  }
+
+  async send(url, { headers, ...options }) {
     try {
       // Without the browser's own credentials, it has no reason to open its own sign-in dialog.
       const credentials = this.credentials === null && this.visitor !== null ? "same-origin" : "omit";
@@ -107,6 +139,11 @@ class Server {
       throw new Failure("The server did not answer. Is it running?");
     }
   }
+}
+
+// With the login page of this site, if this page has the address that the server is known by.
+function asOAuth(way) {
+  return way.metadata && new URL(way.issuer).origin === location.origin ? { ...way, kind: "oauth" } : way;
 }
 
 async function allPages(getPage) {
@@ -122,11 +159,11 @@ async function allPages(getPage) {
   return items;
 }
 
-function mcpMessage(id, method, params, wishes) {
+function mcpMessage(id, method, params, wishes, declared = CAPABILITIES) {
   const meta = {
     [`${META}protocolVersion`]: VERSION,
     [`${META}clientInfo`]: CLIENT,
-    [`${META}clientCapabilities`]: CAPABILITIES,
+    [`${META}clientCapabilities`]: declared,
     ...wishes,
   };
   return { jsonrpc: "2.0", id, method, params: { ...params, _meta: meta } };
@@ -138,7 +175,7 @@ function mcpHeaders(method, params, schema) {
     "MCP-Protocol-Version": VERSION,
     "Mcp-Method": method,
   };
-  const name = params.name ?? params.uri;
+  const name = params.name ?? params.uri ?? params.taskId;
   if (name !== undefined) headers["Mcp-Name"] = headerValue(name);
   return { ...headers, ...argumentHeaders(schema, params.arguments) };
 }

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
 
 ENDPOINT, CALLER = "explorer", "explorer_caller"
+OWN_ENDPOINTS = {**ENDPOINTS, "tasks": "list_tasks", "caller": CALLER}
+"""The endpoints that the page uses, by the names under which it knows them."""
 
 # Each file uses those before it.
 _SCRIPTS = (
@@ -46,9 +48,11 @@ _SCRIPTS = (
     "asking_back.js",
     "items.js",
     "progress.js",
+    "tasks.js",
     "running.js",
     "snippets.js",
     "item_view.js",
+    "oauth.js",
     "sign_in.js",
     "connect.js",
     "page.js",
@@ -113,16 +117,16 @@ def explorer(request: Request, registry: Registry, caller: Caller) -> Response:
     # The credentials that the page can ask for, and the header to send them in.
     sign_ins = [
         {"kind": each.kind, "scheme": each.scheme or "", "header": each.header}
-        | ({"issuer": each.issuer} if each.issuer else {})
+        | {name: text for name, text in (("issuer", each.issuer), ("metadata", each.metadata_path)) if text}
         for each in registry.auth.sign_ins
         if each.kind
     ]
-    endpoints = {**ENDPOINTS, "caller": CALLER, **({"openapi": OPENAPI} if has_openapi() else {})}
+    endpoints = {**OWN_ENDPOINTS, **({"openapi": OPENAPI} if has_openapi() else {})}
     site = {
         "urls": {role: own_url(endpoint) for role, endpoint in endpoints.items()},
         "signIn": sign_ins,
         "cookies": registry.auth.uses_cookies,
-        "connect": _connect(sign_ins, required=registry.auth.required, oauth=registry.auth.grants_scopes),
+        "connect": _connect(sign_ins, required=registry.auth.mcp_required, oauth=registry.auth.grants_scopes),
     }
     page = _page()
     body = page.before + html.escape(write(site).decode()) + page.after

@@ -109,6 +109,11 @@ def read_query(request: Request) -> dict[str, list[str]]:
         raise InvalidRequest("The query string must be UTF-8 and percent-encoded") from error
 
 
+def first_values(request: Request) -> dict[str, str]:
+    """Return the first value of each parameter of the query string."""
+    return {name: values[0] for name, values in read_query(request).items()}
+
+
 def read_json_query(request: Request, name: str = "query") -> Any:
     """Parse a parameter of the query string as JSON.
 
@@ -147,12 +152,25 @@ def error_response(value: Any, error: RpcError, status: int) -> Response:
 
 def rest_error(error: RpcError, message: str | None = None) -> Response:
     """Respond with ``{"error": {"code", "message"}}``, and with every problem of the arguments."""
+    return error_response({"error": rest_error_body(error, message)}, error, error.status)
+
+
+def rest_error_body(error: RpcError, message: str | None = None) -> dict[str, Any]:
     body: dict[str, Any] = {"code": error.slug, "message": error.message if message is None else message}
     if isinstance(error, InvalidParams):
         body.update(error.data)
     elif error.data is not None:
         body["data"] = strict_json.to_plain(error.data)
-    return error_response({"error": body}, error, error.status)
+    return body
+
+
+def call_error(error: RpcError) -> Response:
+    """Respond with the error of a tool."""
+    return rest_error(error, call_error_message(error))
+
+
+def call_error_message(error: RpcError) -> str | None:
+    return f"Tool execution failed: {error.message}" if error.slug == RpcError.slug else None
 
 
 def no_content(status: int = 204) -> Response:

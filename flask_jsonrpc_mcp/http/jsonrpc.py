@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 from flask import Request, Response, current_app, request
 
 from ..auth import Caller
-from ..call import Call, Result
+from ..call import Call, Detach, Result
 from ..config import GET_NONE, GET_READ_ONLY
 from ..envelope import Handler, Prepared, RpcRequest, RpcResponse, answer_one
 from ..errors import InvalidRequest, MethodNotFound, Overloaded, RpcError, VerbNotAllowed
@@ -27,6 +27,7 @@ from ..method import Method
 from ..registry import Listing, Registry
 from ..schema.walk import has_references, replace_references
 from ..strict_json import write
+from ..task_options import TASKS_EXTENSION
 from .io import (
     error_response,
     face_of,
@@ -37,6 +38,7 @@ from .io import (
     read_json_body,
     read_json_query,
 )
+from .preferences import NO_PREFERENCES, Preferences, may_detach, read_preferences
 from .routes import Route, own_url
 
 FACE = "jsonrpc"
@@ -44,6 +46,7 @@ FACE = "jsonrpc"
 MIMETYPES = ("application/json", "application/json-rpc", "application/jsonrequest")
 
 DISCOVER = "rpc.discover"
+TASKS_PREFIX = "rpc.tasks."
 OPENRPC_VERSION = "1.3.2"
 
 CHECK_CLIENT_AFTER = 1.0
@@ -87,6 +90,8 @@ class Exchange:
     """One HTTP request with JSON-RPC.
 
     :param tool: The tool of ``/mcp/tools/<name>``; ``None`` for ``/jsonrpc``.
+    :param preferences: Whether its caller prefers a task. A batch has none, because its calls would differ.
+    :param handle: The `Handle` of the task that its call has become.
     """
 
     request: Request
@@ -95,20 +100,34 @@ class Exchange:
     tool: str | None = None
     by_get: bool = False
     refusals: list[RpcError] = field(default_factory=list)
+    preferences: Preferences = NO_PREFERENCES
+    handle: Any = None
 
     def respond(self, payload: Any) -> Response:
         if isinstance(payload, list) and self.tool is None:
             body = answer_batch(payload, self._call)
             return self._no_reply() if body is None else json_response(body)
+        if TASKS_EXTENSION in self.registry.extensions and not self.by_get:
+            self.preferences = read_preferences(self.request)
         reply = answer_one(payload, self._call)
         if reply is None:
             return self._no_reply()
+        if self.handle is not None:
+            return self._with_handle(reply)
         if reply.error is not None:
             return _failure(reply, reply.error, at_tool=self.tool is not None)
         method = self.registry.methods.get(payload["method"]) if self.by_get else None
         if method is not None and method.max_age is not None:
             return page_response(self.request, make_page(reply.to_bytes()), self.registry, self.caller, method.max_age)
         return json_response(reply.to_bytes())
+
+    def _with_handle(self, reply: RpcResponse) -> Response:
+        if reply.error is not None:
+            response = _failure(reply, reply.error, at_tool=self.tool is not None)
+        else:
+            response = json_response(reply.to_bytes(), 200 if self.handle.has_outcome else 202)
+        added: Response = self.handle.add_headers(response)
+        return added
 
     def _no_reply(self) -> Response:
         """Respond to notifications, which have no JSON-RPC response. The HTTP request may still be refused."""
@@ -121,6 +140,11 @@ class Exchange:
         try:
             if self.tool is None and message.method == DISCOVER:
                 return invoke(Call(DISCOVER, message.params, self.caller, FACE), self.registry, self._discover).value
+            has_tasks = TASKS_EXTENSION in self.registry.extensions
+            if has_tasks and self.tool is None and message.method.startswith(TASKS_PREFIX):
+                return _task_views().call_built_in(
+                    message.method, message.params, self.request, self.registry, self.caller
+                )
             if self.tool is not None and message.method != self.tool:
                 raise InvalidRequest("The method of the request is not the tool of the URL")
             call = Call(
@@ -130,16 +154,32 @@ class Exchange:
                 face_of(self.request, FACE),
                 listed_only=self.tool is not None,
                 read_only=self.by_get and get_only_reads(),
+                detachable=has_tasks
+                and not self.by_get
+                and may_detach(message.method, self.registry, self.preferences),
             )
             return invoke(call, self.registry).plain
+        except Detach as detached:
+            return self._start_task(detached.call)
         except RpcError as error:
             if isinstance(error, InvalidRequest) or (self.tool is not None and isinstance(error, MethodNotFound)):
                 self.refusals.append(error)
             raise
 
+    def _start_task(self, call: Call) -> Any:
+        """Return the handle of a task, or the result if it is there in time."""
+        self.handle = _task_views().Handle(self.request, self.registry, call, self.preferences)
+        return self.handle.outcome if self.handle.has_outcome else self.handle.describe()
+
     def _discover(self) -> Result:
         self.registry.auth.require_discovery(self.caller)
         return Result(_openrpc_document(self.registry.methods.listing_for(self.caller)))
+
+
+def _task_views() -> Any:
+    from . import task_views  # SQLAlchemy is an extra
+
+    return task_views
 
 
 def _failure(reply: RpcResponse, error: RpcError, *, at_tool: bool = False) -> Response:

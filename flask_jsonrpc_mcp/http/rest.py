@@ -1,4 +1,4 @@
-"""The REST face, for curl: list, describe and invoke tools under ``/mcp/tools/``.
+"""The REST face, for curl: list, describe and invoke tools under ``/mcp/tools/``, and tasks under ``/mcp/tasks``.
 
 ``/mcp/tools/<name>`` takes the arguments themselves, as a JSON object by POST or as a query string by GET. It also
 takes a JSON-RPC request, which has the member ``jsonrpc``; `jsonrpc` answers that one.
@@ -7,13 +7,14 @@ takes a JSON-RPC request, which has the member ``jsonrpc``; `jsonrpc` answers th
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
 from flask import Request, Response, current_app, request
 
 from ..auth import Caller
-from ..call import Call
+from ..call import Call, Detach
 from ..config import server_name
 from ..errors import MissingParameter, NoSuchPath, RpcError
 from ..invoke import invoke
@@ -21,9 +22,12 @@ from ..method import Method
 from ..registry import Page, Registry, decode_cursor
 from ..schema.texts import read_query_arguments
 from ..strict_json import write
+from ..task_options import TASKS_EXTENSION
 from . import jsonrpc
 from .io import (
+    call_error,
     face_of,
+    first_values,
     json_response,
     make_page,
     page_response,
@@ -32,7 +36,8 @@ from .io import (
     read_query,
     rest_error,
 )
-from .routes import ANY_VERB, Route, own_url
+from .preferences import NO_PREFERENCES, may_detach, read_preferences
+from .routes import ANY_VERB, Route, View, own_url
 
 FACE = "rest"
 OPENAPI = "openapi_document"
@@ -46,7 +51,7 @@ T = TypeVar("T")
 
 def list_tools(request: Request, registry: Registry, caller: Caller) -> Response:
     registry.auth.require_discovery(caller)
-    query = _first_values(request)
+    query = first_values(request)
     offset = decode_cursor(query["cursor"]) if "cursor" in query else 0
     listing = registry.methods.listing_for(caller)
     page = listing.page(FACE, offset, current_app.config["JSONRPC_MCP_PAGE_SIZE"], _make_page)
@@ -58,7 +63,7 @@ def list_tools(request: Request, registry: Registry, caller: Caller) -> Response
 
 def describe_tool(request: Request, registry: Registry, caller: Caller) -> Response:
     registry.auth.require_discovery(caller)
-    tool = registry.methods.find(_required(_first_values(request), "name", str), caller)
+    tool = registry.methods.find(_required(first_values(request), "name", str), caller)
     document: dict[str, Any] = {"tool": {**tool.descriptor, "outputSchema": tool.descriptor.get("outputSchema", {})}}
     if tool.access:
         # A caller sees a tool only with all of these permissions, so this reveals nothing.
@@ -146,14 +151,31 @@ def tool_error(error: RpcError) -> Response:
     return rest_error(error) if plain else jsonrpc.rpc_error(error)
 
 
+def task_view(name: str) -> View:
+    """Return a view of tasks, which are imported only for a blueprint with a tool that has ``task=``."""
+
+    def view(request: Request, registry: Registry, caller: Caller, **variables: Any) -> Response:
+        if TASKS_EXTENSION not in registry.extensions:
+            raise NoSuchPath()
+        from . import task_views  # SQLAlchemy is an extra
+
+        response: Response = getattr(task_views, name)(request, registry, caller, **variables)
+        return response
+
+    return view
+
+
 def not_found(request: Request, registry: Registry, caller: Caller, rest: str) -> Response:
     raise NoSuchPath()
 
 
+TASK_VIEWS = {"GET": task_view("get_task"), "DELETE": task_view("cancel_task")}
 ROUTES = (
     Route("/mcp/tools/list", "list_tools", {"GET": list_tools}, rest_error),
     Route("/mcp/tools/describe", "describe_tool", {"GET": describe_tool}, rest_error),
     Route("/mcp/tools/invoke", "invoke_tool", {"POST": invoke_tool}, rest_error),
+    Route("/mcp/tasks", "list_tasks", {"GET": task_view("list_tasks")}, rest_error),
+    Route("/mcp/tasks/<task_id>", "task", TASK_VIEWS, rest_error),
     Route("/mcp/openapi.json", OPENAPI, {"GET": openapi_document}, rest_error),
     Route("/mcp/tools/<name>", "call_tool", {"GET": get_tool, "POST": post_tool}, tool_error),
     Route("/mcp/<path:rest>", "nothing_here", {ANY_VERB: not_found}, rest_error),
@@ -161,10 +183,18 @@ ROUTES = (
 
 
 def _run(call: Call, registry: Registry) -> Response:
+    preferences = NO_PREFERENCES
+    if TASKS_EXTENSION in registry.extensions and request.method == "POST":
+        preferences = read_preferences(request)
+        call = replace(call, detachable=may_detach(call.name, registry, preferences))
     try:
         result = invoke(call, registry)
+    except Detach as detached:
+        from .task_views import start_task  # SQLAlchemy is an extra
+
+        return start_task(request, registry, detached.call, preferences)
     except RpcError as error:
-        return rest_error(error, f"Tool execution failed: {error.message}" if error.slug == RpcError.slug else None)
+        return call_error(error)
     return json_response({"result": result.plain})
 
 
@@ -175,10 +205,6 @@ def _is_plain(body: Any) -> bool:
 def _has_message(request: Request) -> bool:
     """Return whether ``?query=`` is a JSON-RPC request, valid or not; a tool may have an argument of this name, too."""
     return _MESSAGE.search(request.query_string) is not None
-
-
-def _first_values(request: Request) -> dict[str, str]:
-    return {name: values[0] for name, values in read_query(request).items()}
 
 
 def _required(source: Any, name: str, kind: type[T]) -> T:

@@ -144,7 +144,9 @@ class Route:
                 registry.load()
             # Without a url_rule `HostApp` calls this, for a 404 at most. The app cannot limit password guesses there.
             is_open = self.open or request.url_rule is None
-            return view(request, registry, Caller() if is_open else registry.auth.admit(request), **variables)
+            is_mcp = self.endpoint == ENDPOINTS["mcp"]
+            caller = Caller() if is_open else registry.auth.admit(request, is_mcp=is_mcp)
+            return view(request, registry, caller, **variables)
         except RpcError as error:
             return self.error_response(error)
 

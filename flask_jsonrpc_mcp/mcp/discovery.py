@@ -88,7 +88,7 @@ def _describe_blueprint(name: str, registry: Registry) -> dict[str, Any] | None:
         "capabilities": capabilities_of(registry, MODERN, announces_changes=announces_changes()),
         "endpoints": urls,
         "authentication": {
-            "required": registry.auth.required,
+            "required": registry.auth.mcp_required,
             "schemes": registry.auth.schemes,
             **{member: value for each in registry.auth.sign_ins for member, value in each.describe(name).items()},
         },

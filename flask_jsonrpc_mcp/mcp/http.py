@@ -285,7 +285,7 @@ def _identify_again(context: RequestContext) -> Caller:
     with context.app.app_context(), again:
         if preprocess_request(context.app, again) is not None:
             raise Unauthorized()
-        return context.registry.auth.admit(request)
+        return context.registry.auth.admit(request, is_mcp=True)
 
 
 def _with_backlog(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timezone
 from typing import Any
 
 from ..call import Call
@@ -15,14 +14,14 @@ from ..config import NO_DOTS
 from ..envelope import RpcResponse
 from ..errors import MalformedParams, MethodNotFound, RpcError, UnknownTask, UnknownTool
 from ..registry import alias_of
+from ..task_options import TASKS_EXTENSION
 from ..tasks import tasks_of
-from ..tasks.records import COMPLETED, FAILED, INPUT_REQUIRED, QUEUED, RUNNING, TaskRecord, tasks
+from ..tasks.describing import iso_time, poll_interval, status_of
+from ..tasks.records import COMPLETED, FAILED, INPUT_REQUIRED, TaskRecord, tasks
 from ..tasks.service import error_of, result_of
 from . import versions
 from .extensions import Extension, ExtensionMethod
 from .protocol import RequestContext
-
-ID = "io.modelcontextprotocol/tasks"
 
 PROGRESS_META = "flask-jsonrpc-mcp/progress"
 """The key of ``_meta`` for the numbers of the progress, which MCP has only as a text."""
@@ -32,13 +31,6 @@ MAX_LISTENED = 100
 
 LOOK_EVERY = 1.0
 """Seconds between two looks for changes of listened tasks."""
-
-_STATUS = {QUEUED: "working", RUNNING: "working"}
-
-# Seconds since the creation, and how many milliseconds to wait between two polls until then.
-_POLL_INTERVALS = ((10, 1_000), (60, 2_000), (600, 5_000))
-_LAST_POLL_INTERVAL = 15_000
-_ASKED_POLL_INTERVAL = 2_000
 
 Params = Mapping[str, Any]
 
@@ -91,27 +83,16 @@ def _find(context: RequestContext, params: Params) -> TaskRecord:
 
 
 def _describe_state(record: TaskRecord, message: str | None) -> dict[str, Any]:
-    described: dict[str, Any] = {"taskId": record.id, "status": _STATUS.get(record.state, record.state)}
+    described: dict[str, Any] = {"taskId": record.id, "status": status_of(record)}
     if message is not None:
         described["statusMessage"] = message
     return {
         **described,
-        "createdAt": _iso(record.created),
-        "lastUpdatedAt": _iso(record.updated),
+        "createdAt": iso_time(record.created),
+        "lastUpdatedAt": iso_time(record.updated),
         "ttlMs": round((record.expires - record.created) * 1000),
-        "pollIntervalMs": _poll_interval(record),
+        "pollIntervalMs": poll_interval(record) * 1000,
     }
-
-
-def _iso(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _poll_interval(record: TaskRecord) -> int:
-    if record.state == INPUT_REQUIRED:
-        return _ASKED_POLL_INTERVAL
-    age = time.time() - record.created
-    return next((interval for until, interval in _POLL_INTERVALS if age < until), _LAST_POLL_INTERVAL)
 
 
 def _question(pending: Mapping[str, Any]) -> dict[str, Any]:
@@ -175,7 +156,7 @@ def _is_visible(context: RequestContext, task_id: str) -> bool:
 
 
 TASKS = Extension(
-    ID,
+    TASKS_EXTENSION,
     methods={
         "tasks/get": ExtensionMethod(get_task, "taskId"),
         "tasks/update": ExtensionMethod(update_task, "taskId"),

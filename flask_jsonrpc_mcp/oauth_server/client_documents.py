@@ -11,7 +11,7 @@ import socket
 import threading
 import time
 from collections import OrderedDict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
 from authlib.oauth2 import OAuth2Error
@@ -42,9 +42,10 @@ _REFUSED = [
 class _Copy:
     """A client as its document was at a time; ``None`` if it never was usable."""
 
-    client: Client | None
-    fetched_at: float
-    next_fetch: float
+    client: Client | None = None
+    fetched_at: float = 0
+    next_fetch: float = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class ClientDocuments:
@@ -58,25 +59,28 @@ class ClientDocuments:
         """Return the client whose id is the URL of its document; ``None`` if the document cannot be used."""
         if not is_document_url(client_id):
             return None
-        now = time.monotonic()
         with self._lock:
-            copy = self._copies.setdefault(client_id, _Copy(None, 0, 0))
+            copy = self._copies.setdefault(client_id, _Copy())
             self._copies.move_to_end(client_id)
             if len(self._copies) > MAX_DOCUMENTS:
                 self._copies.popitem(last=False)
-            is_due = now >= copy.next_fetch
-            if is_due:
-                copy.next_fetch = now + PAUSE  # for all others, while this thread fetches it
-        if is_due:
-            self._fetch(client_id, rules, copy)
+        # One thread fetches. The others go on with the copy that they have, and wait if they have none.
+        if copy.lock.acquire(blocking=copy.client is None):
+            try:
+                if time.monotonic() >= copy.next_fetch:
+                    self._fetch(client_id, rules, copy)
+            finally:
+                copy.lock.release()
         return copy.client if time.monotonic() < copy.fetched_at + STALE else None
 
     def _fetch(self, client_id: str, rules: RedirectRules, copy: _Copy) -> None:
+        copy.next_fetch = time.monotonic() + PAUSE
         try:
             document = fetch(client_id, address=public_address(client_id), max_bytes=MAX_BYTES)
             client = _read(client_id, document, rules)
         except (ServerFailure, OAuth2Error) as failure:
-            current_app.logger.warning("the document of an OAuth client cannot be used: %s", failure)
+            facts = {"reason": str(failure)}
+            current_app.logger.warning("the document of an OAuth client cannot be used: %(reason)s", facts, extra=facts)
             return
         now = time.monotonic()
         found = _MAX_AGE.search(document.headers.get("Cache-Control", ""))

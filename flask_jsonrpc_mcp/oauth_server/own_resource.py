@@ -6,17 +6,20 @@ from collections.abc import Iterator
 from types import MappingProxyType
 from typing import Any
 
-from flask import current_app
+from flask import current_app, url_for
 from flask.sansio.app import App
 
 from ..config import PREFIX
-from ..errors import MAX_QUOTED, SignInUnavailable, one_line
+from ..errors import MAX_QUOTED, one_line
 from ..oauth.bearer import OAuthSignIn
 from ..oauth.diagnosis import check_issuers, check_public_url
 from ..oauth.metadata import public_url
 from ..oauth.resource import OAuthResource
 from ..oauth.tokens import AccessToken, InvalidToken, TokenVerifier
 from .issuing import Issuing
+
+ENDPOINT = "jsonrpc_mcp_authorization_server"
+"""The endpoint of the server's metadata."""
 
 
 class OwnResource(OAuthResource):
@@ -46,6 +49,10 @@ class OwnSignIn(OAuthSignIn):
         self._issuing = issuing
         self.known_scopes = frozenset(issuing.options.scopes)
 
+    @property
+    def metadata_path(self) -> str:
+        return url_for(ENDPOINT) if self._issuing.is_mounted and self._issuing.options.registration else ""
+
     def problems(self, path: str | None) -> Iterator[tuple[str, str]]:
         if not self._issuing.is_mounted:
             yield "oauth-server", "the OAuthServer whose tokens this blueprint accepts is not registered on the app"
@@ -68,12 +75,7 @@ class GrantVerifier:
         return (public_url(),)
 
     def verify(self, token: str, resource: str) -> AccessToken:
-        grants = self._issuing.grants
-        try:
-            held = self._issuing.read_access_token(token)
-        except grants.failures as error:
-            current_app.logger.error("the grants of OAuth cannot be read: %s", one_line(str(error), MAX_QUOTED))
-            raise SignInUnavailable() from error
+        held = self._issuing.read_access_token(token)
         if held is None:
             raise InvalidToken("it has expired, was revoked, or is not one of this server")
         grant = held.grant

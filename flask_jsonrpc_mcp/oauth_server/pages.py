@@ -17,7 +17,7 @@ from flask import Response, current_app, render_template, request, url_for
 from werkzeug.exceptions import MethodNotAllowed
 
 from ..config import server_name
-from ..errors import MAX_QUOTED, RpcError, SignInUnavailable, one_line
+from ..errors import RpcError
 from ..http.routes import check_host
 from .app_clients import Client, is_local
 from .client_documents import is_document_url
@@ -28,6 +28,7 @@ from .signed import CONSENT, digest, sign_for, unsign_in_time
 
 CONSENT_AGE = 600
 """Seconds to decide."""
+MAX_BODY = 64 * 1024
 
 UNKNOWN_CLIENT = "The app that sent you here is not known, or its description cannot be read."
 UNKNOWN_REDIRECT = "The app that sent you here asks to send you to an address that it has not registered."
@@ -67,14 +68,12 @@ class Pages:
     def _show(self, view: Any, title: str) -> Response:
         if request.method not in ("GET", "HEAD", "POST"):
             raise MethodNotAllowed(["GET", "HEAD", "POST"])
+        request.max_content_length = MAX_BODY
         try:
             check_host(request)
             response: Response = view()
         except RpcError as error:
             response = self._problem(title, error.message, error.status)
-        except self._issuing.grants.failures as error:
-            current_app.logger.error("the grants of OAuth cannot be used: %s", one_line(str(error), MAX_QUOTED))
-            response = self._problem(title, SignInUnavailable().message, SignInUnavailable.status)
         return response
 
     def _authorize(self) -> Response:

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from authlib.oauth2 import OAuth2Error
-from flask import Blueprint, Response, current_app, request, url_for
+from flask import Blueprint, Response, request, url_for
 from flask.blueprints import BlueprintSetupState
 from flask.sansio.app import App
 from werkzeug.exceptions import HTTPException
 
 from ..checks import checked_scopes
 from ..config import set_defaults
-from ..errors import MAX_QUOTED, RpcError, VerbNotAllowed, one_line
+from ..errors import RpcError, SignInUnavailable, VerbNotAllowed
 from ..http.io import error_response, json_response, no_content, read_json_body
 from ..http.routes import add_to_host, check_host
 from ..oauth.metadata import allow_all_origins, public_url
@@ -22,18 +22,16 @@ from .accounts import Accounts
 from .app_clients import RedirectRules, checked_schemes, register
 from .grants import FileGrants, Grant, Grants
 from .issuing import EXTENSION, Issuing, Mounted, Options
-from .own_resource import OwnResource
-from .pages import Pages
+from .own_resource import ENDPOINT, OwnResource
+from .pages import MAX_BODY, Pages
 from .protocol_endpoints import Parameters, ProtocolEndpoints
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 DAY = 24 * 3600
 MIN_KEY_BYTES = 32
-MAX_BODY = 64 * 1024
 METADATA_MAX_AGE = 300
 WELL_KNOWN = "/.well-known/oauth-authorization-server"
-ENDPOINT = "jsonrpc_mcp_authorization_server"
 
 
 class OAuthServer(Blueprint):
@@ -72,7 +70,6 @@ class OAuthServer(Blueprint):
     def __init__(
         self,
         name: str = "oauth",
-        import_name: str = __name__,
         *,
         scopes: Mapping[str, str],
         base: Collection[str] | None = None,
@@ -89,7 +86,7 @@ class OAuthServer(Blueprint):
         template: str | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(name, import_name, **{"url_prefix": f"/{name}", "template_folder": "templates", **options})
+        super().__init__(name, __name__, template_folder="templates", **{"url_prefix": f"/{name}", **options})
         checked = _checked_words(scopes)
         ages = {"access_age": access_age, "refresh_age": refresh_age, "max_age": max_age, "grace": grace}
         for option, age in ages.items():
@@ -197,10 +194,6 @@ class OAuthServer(Blueprint):
                 response = self._endpoints.handle_error_response(None, error)
             except (RpcError, HTTPException) as error:
                 response = _failure(error)
-            except self._issuing.grants.failures as error:
-                current_app.logger.error("the grants of OAuth cannot be used: %s", one_line(str(error), MAX_QUOTED))
-                response = json_response({"error": "temporarily_unavailable"}, 503)
-                response.headers["Retry-After"] = "5"
             return allow_all_origins(response, verbs)
 
         return view
@@ -253,6 +246,7 @@ def _failure(error: RpcError | HTTPException) -> Response:
     if isinstance(error, HTTPException):
         return json_response({"error": "invalid_request"}, error.code or 400)
     slug = "server_error" if error.status >= 500 else "invalid_request"
+    slug = "temporarily_unavailable" if isinstance(error, SignInUnavailable) else slug
     return error_response({"error": slug, "error_description": error.message}, error, error.status)
 
 

@@ -7,3 +7,7 @@
 * ``endpoint``: send a request to the app's own endpoint, in this process; ``responses``: from its response to a result
 * ``tools``: put these together
 """
+
+from .operations import Operation
+
+__all__ = ["Operation"]

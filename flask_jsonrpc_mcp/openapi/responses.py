@@ -15,6 +15,7 @@ from ..auth import Caller
 from ..content import AudioContent, ContentBlock, EmbeddedResource, ImageContent, TextContent, ToolResult
 from ..errors import InvalidParams, Problem, RpcError, Unauthorized, pointer, problems_of_messages
 from ..strict_json import write
+from .api_arguments import as_text
 from .endpoint import Reply
 
 HEADERS_META = "flask-jsonrpc-mcp/headers"
@@ -44,14 +45,14 @@ def result_of(reply: Reply, caller: Caller, url: str, declared_headers: Iterable
     """
     if reply.status != HTTPStatus.NOT_MODIFIED:
         _check_status(reply, caller, url)
-    names = dict.fromkeys(name.title() if name != "ETag" else name for name in (*SHOWN_HEADERS, *declared_headers))
-    headers = {name: reply.headers[name] for name in names if name in reply.headers}
+    names = {name.lower(): name for name in (*declared_headers, *SHOWN_HEADERS)}
+    headers = {name: reply.headers[name] for name in names.values() if name in reply.headers}
     value, blocks = _contents(reply, url)
     if not headers and not blocks:
         return value
     lines = "\n".join(f"{name}: {text}" for name, text in headers.items())
     # A model reads the blocks, so the headers are among them: it sends an ETag back as If-Match.
-    content = [*(blocks or [TextContent(_as_text(value))]), *([TextContent(lines)] if lines else [])]
+    content = [*(blocks or [TextContent(as_text(value))]), *([TextContent(lines)] if lines else [])]
     return ToolResult(value, content, {HEADERS_META: headers} if headers else None)
 
 
@@ -139,7 +140,3 @@ def _text_of(reply: Reply, body: Any) -> str:
     if "html" in reply.headers.get("Content-Type", ""):
         text = html.unescape(_TAG.sub(" ", text))
     return " ".join(text.split()) or reply.reason
-
-
-def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) else write(value).decode()

@@ -94,6 +94,7 @@ tasks = Table(
     Column("blueprint", String(255), nullable=False),
     Column("owner", String(64), nullable=False),
     Column("address", String(64), nullable=False),
+    Column("user", String(255), nullable=True),
     Column("caller", _Json, nullable=False),
     Column("face", String(16), nullable=False),
     Column("method", String(255), nullable=False),
@@ -143,7 +144,8 @@ class TaskRecord:
     """A row of the table.
 
     :param owner: The principal of the caller; empty if anonymous.
-    :param caller: How to find the caller again, without credentials.
+    :param user: The name of the caller for lists; ``None`` if anonymous.
+    :param caller: How to find the caller again: user, identity, scheme, permissions, scopes. No credentials.
     :param call: The arguments, capabilities and ``_meta`` of the call; erased when the task ends.
     :param repeatable: Whether it may run again if its worker is gone.
     :param run: How often a worker has claimed it.
@@ -160,6 +162,7 @@ class TaskRecord:
     blueprint: str
     owner: str
     address: str
+    user: str | None
     caller: dict[str, Any]
     face: str
     method: str
@@ -209,10 +212,10 @@ class Records:
 
         :param is_transaction: Commit all statements or none. Without it each takes one round trip instead of three.
         """
-        engine = self._connected()
-        if not is_transaction:
-            engine = engine.execution_options(isolation_level="AUTOCOMMIT")
         try:
+            engine = self._connected()
+            if not is_transaction:
+                engine = engine.execution_options(isolation_level="AUTOCOMMIT")
             with engine.begin() as connection:
                 yield connection
         except (DBAPIError, PoolTimeout, OSError) as error:

@@ -12,10 +12,10 @@ from flask import Flask
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
+from .. import checks
 from ..ask import Answers, InputNeeded
 from ..auth import Caller
 from ..call import Call, Result
-from ..checks import name_of
 from ..config import PREFIX
 from ..errors import (
     InvalidParams,
@@ -94,16 +94,17 @@ class Tasks:
         method = registry.methods.find(call.name, call.caller, listed_only=call.listed_only)
         tool = method.tool
         if tool is None or tool.task is None:
-            raise TypeError(f"{name_of(method.func)} calls current_call.detach(); register it with task=")
+            raise TypeError(f"{checks.name_of(method.func)} calls current_call.detach(); register it with task=")
         caller, now = call.caller, time.time()
         stored = store_caller(caller, registry.auth)
         self._check_limits(caller)
         record = self.records.insert(
             {
                 "id": secrets.token_urlsafe(32),
-                "blueprint": self._name_of(registry),
+                "blueprint": self.name_of(registry),
                 "owner": caller.principal,
                 "address": caller.address[:64],
+                "user": caller.name[:255] or None,
                 "caller": stored,
                 "face": call.face,
                 "method": method.name,
@@ -133,7 +134,7 @@ class Tasks:
         :raises UnknownTask: if there is no such task, or it is another caller's, or it has expired.
         """
         record = self.records.get(task_id) if task_id.isascii() and len(task_id) <= 64 else None
-        if record is None or record.expires <= time.time() or record.blueprint != self._name_of(registry):
+        if record is None or record.expires <= time.time() or record.blueprint != self.name_of(registry):
             raise UnknownTask()
         if record.owner not in ("", caller.principal):
             raise UnknownTask()
@@ -273,7 +274,7 @@ class Tasks:
         own: TaskEngine | None = None if registry is None else registry.task_engine
         return own or self.engine
 
-    def _name_of(self, registry: Registry) -> str:
+    def name_of(self, registry: Registry) -> str:
         """Return the full name of a blueprint; that of a nested one has the names of its parents."""
         registries: dict[str, Registry] = self.app.extensions[REGISTRIES]
         return next(name for name, each in registries.items() if each is registry)

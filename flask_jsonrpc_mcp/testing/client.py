@@ -7,21 +7,26 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flask import Flask
 from flask.testing import FlaskClient
 
 from ..config import PREFIX
-from ..doctor import INFO, by_problem, examine
+from ..doctor import by_problem, examine
+from ..doctor_findings import INFO
 from ..errors import MethodNotFound
 from ..http.jsonrpc import DISCOVER
 from ..lookup import find_registry
 from ..mcp.protocol import MODERN, VERSIONS
 from ..mcp.versions import as_text, has_structured_content
 from ..method import Method
+from ..task_options import TASKS_EXTENSION
 from .conversation import Answers, Conversation, Exchange, header_value
 from .results import Message, Reply, Result, read_failure
+
+if TYPE_CHECKING:
+    from .started_tasks import StartedTask
 
 MCP, JSONRPC, REST = FACES = ("mcp", "jsonrpc", "rest")
 
@@ -68,7 +73,9 @@ class McpTestClient:
             raise ValueError(f"face must be one of {', '.join(map(repr, FACES))}, not {self.face!r}")
         if self.version not in VERSIONS:
             raise ValueError(f"version must be one of {', '.join(VERSIONS)}, not {self.version!r}")
-        find_registry(self.app, self.blueprint)  # raises LookupError
+        _, registry = find_registry(self.app, self.blueprint)  # raises LookupError
+        if TASKS_EXTENSION in registry.extensions:
+            _tasks().prepare(self.app)
 
     def __repr__(self) -> str:
         # Without the headers: pytest shows this in the log of every failing test, and they may have passwords.
@@ -99,18 +106,51 @@ class McpTestClient:
             key and the question. Versions before 2026-07-28 send no keys; there the answers are used in order.
         :param listen: Request the progress and the log messages of the method, on MCP.
         """
+        return self._result(*self._send_call(name, arguments, answers, listen=listen))
+
+    def _send_call(
+        self, name: str, arguments: Any, answers: Answers, *, listen: bool = False
+    ) -> tuple[Exchange, Reply, Read]:
         arguments = {} if arguments is None else arguments
         exchange = Exchange("tools/call", {"name": name, "arguments": arguments}, answers, listen)
         if self.face == REST:
-            return self._result(exchange, self._conversation.send("invoke_tool", json=exchange.params), _read_plain)
+            return exchange, self._conversation.send("invoke_tool", json=exchange.params), _read_plain
         if self.face == JSONRPC:
             payload = {"jsonrpc": "2.0", "method": name, "params": arguments, "id": 1}
-            return self._result(exchange, self._conversation.send("jsonrpc", json=payload), _read_plain)
+            return exchange, self._conversation.send("jsonrpc", json=payload), _read_plain
         methods = self._conversation.registry.methods
         method = methods.get(methods.name_behind(name))
         if method is not None:
             exchange.headers = _mirrored_arguments(method, arguments)
-        return self._request(exchange, lambda result: (_tool_value(result, method, self.version), result["content"]))
+        reply = self._conversation.request(exchange)
+        return exchange, reply, lambda result: (_tool_value(result, method, self.version), result["content"])
+
+    def start(self, name: str, arguments: Any = None, *, answers: Answers = None) -> StartedTask:
+        """Call a tool with ``task=`` as a client that supports tasks, and return the task; see :meth:`run_tasks`.
+
+        :param answers: The answers to what the method asks before it becomes a task.
+        :raises CallFailed: if the call failed, so that there is no task.
+        :raises AssertionError: if it returned a result.
+        """
+        __tracebackhide__ = True
+        able = {**self.capabilities, "extensions": {**self.capabilities.get("extensions", {}), TASKS_EXTENSION: {}}}
+        client = replace(self.with_headers({"Prefer": "respond-async"}), capabilities=able)
+        exchange, reply, read = client._send_call(name, arguments, answers)
+        task_id = _task_id(reply, self.face)
+        if task_id is None:
+            value = client._result(exchange, reply, read).value
+            raise AssertionError(f"{name} did not become a task, but returned {value!r}; was it registered with task=?")
+        asked = (name, exchange.params["arguments"], self._face_and_version)
+        return _tasks().StartedTask(task_id, *asked, client._conversation, read)  # type: ignore[no-any-return]
+
+    def run_tasks(self) -> int:
+        """Run the tasks that wait for a worker, in this thread, and return how many runs that were.
+
+        A test needs no worker: once an app has a test client, its own threads run no tasks. Unless
+        ``JSONRPC_MCP_TASKS_DATABASE`` is set, the tasks are in a file of their own, which is removed with the app.
+        """
+        ran: int = _tasks().run_queued(self.app)
+        return ran
 
     def list_tools(self) -> list[dict[str, Any]]:
         """List the tools that this caller may use, all pages, as the face describes them.
@@ -258,6 +298,21 @@ def assert_tools_valid(app: Flask, ignore: Iterable[str] = (), *, tools_only: bo
     slugs = list(dict.fromkeys(found.slug for found in findings))
     lines += ["", f"to ignore what is intended: assert_tools_valid(app, ignore={slugs})"]
     raise AssertionError("\n".join(lines))
+
+
+def _tasks() -> Any:
+    from . import started_tasks  # SQLAlchemy is an extra
+
+    return started_tasks
+
+
+def _task_id(reply: Reply, face: str) -> str | None:
+    """Return the id of the task in a response; ``None`` if it is a result or an error."""
+    if face != MCP and reply.status != 202:
+        return None
+    handle = reply.body if face == REST else reply.body.get("result", {})
+    found: str | None = handle.get("taskId") if face == MCP else handle["task"]["id"]
+    return found
 
 
 def _all_pages(member: str, get: Callable[[Message], Message]) -> list[Message]:

@@ -78,8 +78,8 @@ class Exchange:
 
     @property
     def target(self) -> Any:
-        """The name or URI that the request is about."""
-        return self.params.get("name", self.params.get("uri"))
+        """The name, URI or task that the request is about."""
+        return next((self.params[member] for member in ("name", "uri", "taskId") if member in self.params), None)
 
     def key_of(self, question: Question) -> str:
         """Find the key of a question from before 2026-07-28, which has none: answers are in order of the questions."""
@@ -99,7 +99,7 @@ class Exchange:
         if answer is None:
             self.unanswered[key] = question
             return None
-        return _answer_result(question["method"], answer)
+        return answer_result(question["method"], answer)
 
     def _find_answer(self, key: str, question: Question) -> Any:
         return self.answers(key, question) if callable(self.answers) else (self.answers or {}).get(key)
@@ -333,7 +333,7 @@ def header_value(value: Any) -> str:
     return f"=?base64?{b64encode(text.encode()).decode()}?="
 
 
-def _answer_result(method: str, answer: Any) -> Message:
+def answer_result(method: str, answer: Any) -> Message:
     """Build the result that a client would send. A test may also give the whole result."""
     if method == Elicit.method:
         if isinstance(answer, str) and answer not in ACTIONS:

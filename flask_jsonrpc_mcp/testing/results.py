@@ -235,9 +235,14 @@ def _observed_failure(
     if method is None and isinstance(error, MethodNotFound):
         advice = why_not_found(call.name, call.caller, registry, call.kind, listed_only=call.listed_only)
     elif method is not None and not problems:
-        # An unexpected exception is replaced by an InternalError, whose context it is.
-        cause = _cut_traceback(error.__context__ if isinstance(error, InternalError) else error)
+        cause = cause_of(error)
     return Failure(code, error.slug, message, problems, error.data, cause, advice)
+
+
+def cause_of(error: RpcError) -> BaseException | None:
+    """Return the exception that left the method."""
+    # An unexpected exception is replaced by an InternalError, whose context it is.
+    return _cut_traceback(error.__context__ if isinstance(error, InternalError) else error)
 
 
 def _cut_traceback(cause: BaseException | None) -> BaseException | None:

@@ -90,7 +90,7 @@ def converse(server: list[str], folder: Path, mode: str, **env: str) -> Iterator
 def sample_site(folder: Path, listener: socket.socket | None = None) -> Iterator[Server]:
     env = {
         "DATABASE_URL": f"sqlite:///{folder / 'site.sqlite3'}",
-        "SECRET_KEY": "key",
+        "SECRET_KEY": "key" * 16,
         "SITE_ENV": "development",
         "FLASK_JSONRPC_MCP_PAGE_SIZE": "3",
     }

@@ -24,7 +24,7 @@ def sign_in(http, url: str, callback: str) -> str:
         form = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]+)"', page))
         form |= dict(re.findall(r'<button class="main" name="(\w+)" value="(\w+)"', page))
         if 'name="login"' in page:
-            form |= {"login": os.environ["LOGIN"], "password": "any"}
+            form |= {"login": os.environ["LOGIN"], "password": os.environ.get("PASSWORD", os.environ["LOGIN"])}
         url = urljoin(url, unescape(re.search(r'<form[^>]* action="([^"]+)"', page)[1]))
         response = http.post(url, data=form)
     raise RuntimeError(f"no way back to the client from {url}")

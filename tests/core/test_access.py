@@ -25,7 +25,7 @@ from flask_jsonrpc_mcp.cli import mcp
 from flask_jsonrpc_mcp.mcp.protocol import LEGACY
 from tests.conftest import PERMISSIONS, Site, asking, basic, make_auth, make_token_auth
 from tests.support import faces
-from tests.support.mcp_messages import LegacyClient, result
+from tests.support.mcp_messages import LegacyClient, ModernClient, result
 
 CHALLENGE = 'Basic realm="Authentication Required"'
 
@@ -386,9 +386,34 @@ def test_require_auth_closes_everything_but_well_known() -> None:
     assert site.invoke("public", {}, headers=basic("reader")).status_code == 200
 
 
+def test_require_auth_of_mcp_closes_the_endpoint_of_ai_clients_alone() -> None:
+    """They open their sign-in page when they get a 401, which must be the first response then."""
+    site = site_with(make_auth(), require_auth="mcp")
+    refused = ModernClient(site.client).post("server/discover")
+    assert (refused.status_code, refused.headers["WWW-Authenticate"]) == (401, CHALLENGE)
+    assert LegacyClient(site.client).post("initialize").status_code == 401
+    assert ModernClient(site.client, basic("reader")).post("server/discover").status_code == 200
+    for response in (
+        site.list_tools(),
+        site.describe("public"),
+        site.invoke("public", {}),
+        site.rpc_post(asking("public")),
+        site.client.get("/mcp/server-card"),
+    ):
+        assert response.status_code == 200
+    [server] = site.client.get("/.well-known/mcp.json").get_json()["servers"]
+    assert server["authentication"]["required"] is True
+
+
 def test_require_auth_needs_an_auth_object() -> None:
-    with pytest.raises(ValueError, match="needs an auth object"):
-        McpBlueprint(require_auth=True)
+    for required in (True, "mcp"):
+        with pytest.raises(ValueError, match=f"require_auth={required!r} needs an auth object"):
+            McpBlueprint(require_auth=required)
+
+
+def test_require_auth_of_another_kind_raises() -> None:
+    with pytest.raises(ValueError, match="require_auth must be True, False or 'mcp', not 'rest'"):
+        McpBlueprint(auth=make_auth(), require_auth="rest")  # type: ignore[arg-type]
 
 
 def test_discover_access_guards_list_and_describe() -> None:

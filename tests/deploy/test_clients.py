@@ -105,8 +105,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("clients")
     env = {
         "DATABASE_URL": f"sqlite:///{folder / 'site.sqlite3'}",
-        "SECRET_KEY": "key",
-        "SITE_ENV": "development",
+        "SECRET_KEY": "key" * 16,
+        # Without its URL the site has no OAuth, so that clients may connect who have not signed in.
+        "FLASK_ALLOW_DEMO_USERS": "true",
         "WEB_CONCURRENCY": "3",
         "FLASK_JSONRPC_MCP_PAGE_SIZE": "3",
     }

@@ -159,7 +159,7 @@ def test_behind_nginx_slow_clients_hold_no_thread(tmp_path: Path) -> None:
     """With one thread in all, the first of them would keep everyone else out."""
     env = {
         "DATABASE_URL": f"sqlite:///{tmp_path / 'site.sqlite3'}",
-        "SECRET_KEY": "key",
+        "SECRET_KEY": "key" * 16,
         "TRUSTED_PROXIES": "1",
         "WEB_CONCURRENCY": "1",
         "THREADS": "1",
@@ -186,7 +186,11 @@ EACH = 16
 @pytest.fixture
 def garden(tmp_path: Path) -> Iterator[Server]:
     """The sample site as ``make serve`` runs it."""
-    env = {"DATABASE_URL": f"sqlite:///{tmp_path / 'site.sqlite3'}", "SECRET_KEY": "key", "SITE_ENV": "development"}
+    env = {
+        "DATABASE_URL": f"sqlite:///{tmp_path / 'site.sqlite3'}",
+        "SECRET_KEY": "key" * 16,
+        "SITE_ENV": "development",
+    }
     with gunicorn("wsgi:app", tmp_path, "--config", "sample_app/gunicorn_conf.py", env=env) as running:
         yield running
     assert "Traceback" not in running.log.read_text()

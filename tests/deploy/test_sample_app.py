@@ -48,7 +48,7 @@ ADMIN, EDITOR = basic("admin"), basic("editor")
 @contextmanager
 def new_site(folder: Path, **settings: Any) -> Iterator[Flask]:
     """Make a site with a database of its own, and close the database in the end."""
-    app = create_app({"DATABASE_URL": f"sqlite:///{folder / 'site.sqlite3'}", "SECRET_KEY": "key", **settings})
+    app = create_app({"DATABASE_URL": f"sqlite:///{folder / 'site.sqlite3'}", "SECRET_KEY": "key" * 16, **settings})
     assert seed(app) is True
     yield app
     with app.app_context():
@@ -255,7 +255,7 @@ def test_the_database_is_for_its_user_alone(tmp_path: Path) -> None:
         assert modes_in(tmp_path) == private
         for file in tmp_path.iterdir():
             file.chmod(0o666)
-        again = create_app({"DATABASE_URL": app.config["DATABASE_URL"], "SECRET_KEY": "key", "TESTING": True})
+        again = create_app({"DATABASE_URL": app.config["DATABASE_URL"], "SECRET_KEY": "key" * 16, "TESTING": True})
         assert Site(rpc, again).invoke("articles.create", {"title": "Hello"}, headers=ADMIN).status_code == 200
         assert modes_in(tmp_path) == private
         with again.app_context():
@@ -265,7 +265,7 @@ def test_the_database_is_for_its_user_alone(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("site")
-    env = {"DATABASE_URL": f"sqlite:///{folder / 'site.sqlite3'}", "SECRET_KEY": "key", "SITE_ENV": "development"}
+    env = {"DATABASE_URL": f"sqlite:///{folder / 'site.sqlite3'}", "SECRET_KEY": "key" * 16, "SITE_ENV": "development"}
     with gunicorn("wsgi:app", folder, "--config", "sample_app/gunicorn_conf.py", env=env) as running:
         yield running
 
@@ -329,7 +329,7 @@ def test_gunicorn_says_where_the_site_is_and_what_to_try(server: Server) -> None
 
 
 def test_in_production_gunicorn_shows_nothing_that_would_be_refused(tmp_path: Path) -> None:
-    env = {"DATABASE_URL": f"sqlite:///{tmp_path / 'site.sqlite3'}", "SECRET_KEY": "key", "SITE_ENV": "production"}
+    env = {"DATABASE_URL": f"sqlite:///{tmp_path / 'site.sqlite3'}", "SECRET_KEY": "key" * 16, "SITE_ENV": "production"}
     with gunicorn("wsgi:app", tmp_path, "--config", "sample_app/gunicorn_conf.py", env=env) as running:
         assert running.request("/mcp/tools/list", headers=ADMIN).status == 401
         [shown] = re.findall(r"curl -H .*\n.*", running.log.read_text())

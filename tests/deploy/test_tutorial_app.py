@@ -1,11 +1,14 @@
-"""The tutorial's app, typed from its page, with clients that ask for progress with every call, under five servers.
+"""The apps of the tutorial, typed from its pages, with clients that ask for progress with every call.
 
-It keeps a plain ``sqlite3`` connection in ``g``, which only the thread that opened it may use.
+The first runs under five servers. It keeps a plain ``sqlite3`` connection in ``g``, which only the thread that opened
+it may use.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,9 +16,21 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 
 from tests.deploy.test_clients import MODERN, McpClient
+from tests.oauth.test_clients import CLIENTS as OAUTH_CLIENTS
 from tests.support.browser import Explorer, chromium
 from tests.support.documents import read_blocks
-from tests.support.servers import FLASK_RUN, GEVENT, GRANIAN, GTHREAD, ROOT, WAITRESS, Server, serving
+from tests.support.servers import (
+    FLASK_RUN,
+    GEVENT,
+    GRANIAN,
+    GTHREAD,
+    ROOT,
+    WAITRESS,
+    Server,
+    free_port,
+    running,
+    serving,
+)
 
 TOKEN = "token-of-ada"
 """As the page has it."""
@@ -83,6 +98,20 @@ def test_the_explorer_adds_a_book_and_lists_it(shelf: Server, driver: Chrome) ->
     page.press_link("List books")
     page.fill("author", "the explorer")
     assert run(page) == [added]
+
+
+def test_a_client_signs_in_on_the_login_page_of_the_second_app(tmp_path: Path) -> None:
+    """The page of the connector promises it for Claude, which does as the official Python client."""
+    *_, finished = (block for block in read_blocks(ROOT / "docs/connector.md") if block.file == "app.py")
+    (tmp_path / "app.py").write_text(finished.text + "\n", encoding="utf-8")
+    port = free_port()
+    command = [sys.executable, "-m", "flask", "--app", "app", "run", "--port", str(port)]
+    with running(command, port, tmp_path) as server:
+        client = OAUTH_CLIENTS["python-sdk-2"]
+        seen = client.sign_in(server, "list_notes", "add_note", login="ada", PASSWORD="lovelace")
+    assert seen["results"] == ['["Weave algebraic patterns"]', "Invalid arguments: /text: is required"]
+    assert [set(scope.split()) for scope in seen["asked"]] == [{"notes:read"}, {"notes:read", "notes:write"}]
+    assert (tmp_path / "instance/oauth.sqlite").exists()
 
 
 def run(page: Explorer) -> Any:

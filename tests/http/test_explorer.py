@@ -93,6 +93,7 @@ def test_it_knows_where_everything_is(page: TestResponse) -> None:
             "list": "/mcp/tools/list",
             "describe": "/mcp/tools/describe",
             "invoke": "/mcp/tools/invoke",
+            "tasks": "/mcp/tasks",
             "caller": "/mcp/explorer/caller",
             "openapi": "/mcp/openapi.json",
         },

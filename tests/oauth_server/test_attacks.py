@@ -556,3 +556,14 @@ def test_an_app_has_one_authorization_server(tmp_path: Path) -> None:
     site = Site(tmp_path)
     with pytest.raises(ValueError, match="one OAuthServer"):
         site.app.register_blueprint(OAuthServer("other", scopes={"a": "A"}, grants=file_grants(tmp_path)))
+
+
+def test_no_token_is_logged(plain_site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    tokens = plain_site.sign_in()
+    successor = plain_site.refresh(tokens["refresh_token"]).get_json()
+    revoke(plain_site, tokens["access_token"])
+    assert not plain_site.runs(successor)
+    assert "Issue token <the tokens> to" in caplog.text
+    for token in (*tokens.values(), *successor.values()):
+        assert not isinstance(token, str) or len(token) < 20 or token not in caplog.text

@@ -5,9 +5,12 @@ The resolver and all outgoing connections are our own; what should not be fetche
 
 from __future__ import annotations
 
+import json
 import socket
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -255,6 +258,24 @@ def test_a_document_that_is_gone_is_used_for_a_week(site: Site, documents: Docum
     assert len(documents.requested) == 3
     clock.advance(7 * 24 * 3600)
     assert_page(site.authorize(client_id=client_id))
+
+
+def test_people_who_come_at_once_wait_for_one_fetch(site: Site, documents: Documents) -> None:
+    client_id, go_on = documents.publish("/client"), threading.Event()
+    document = json.dumps(documents.documents["/client"]).encode()
+    documents.documents["/client"] = lambda out: go_on.wait(60) and out.write(document)
+    query = "/oauth/authorize?" + site.query(client_id=client_id)
+    browsers = [site.app.test_client() for _ in range(4)]
+    for browser in browsers:
+        with browser.session_transaction() as changed:
+            changed["user"] = "ada"
+    with ThreadPoolExecutor(4) as pool:
+        pages = [pool.submit(browser.get, query) for browser in browsers]
+        while not documents.requested:
+            assert not any(page.done() for page in pages)
+        go_on.set()
+        assert [page.result().status_code for page in pages] == [200] * 4
+    assert len(documents.requested) == 1
 
 
 def test_the_documents_in_memory_are_limited(site: Site, documents: Documents, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from flask import Flask
@@ -18,6 +19,8 @@ from werkzeug.test import Client
 from flask_jsonrpc_mcp import McpBlueprint
 from flask_jsonrpc_mcp.doctor import examine
 from flask_jsonrpc_mcp.oauth import FileGrants, OAuthServer, SqlGrants
+from flask_jsonrpc_mcp.sign_in import FlaskSecurityAuth
+from tests.core.test_sign_in_extensions import security_site
 from tests.oauth_server.conftest import KEY, PUBLIC_URL, SCOPES, Site, answer_in, assert_error, assert_page
 from tests.support.servers import ROOT
 
@@ -256,3 +259,31 @@ except ImportError as error:
     ran = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
     [missing, other] = ran.stdout.splitlines()
     assert (missing.endswith("; install flask-jsonrpc-mcp[oauth-server]"), other) == (True, "ImportError"), ran.stderr
+
+
+def test_flask_security_is_found_too(tmp_path: Path) -> None:
+    """Its login page, its ids, and that a user was deactivated."""
+    extension = security_site()
+    site, app = Site(tmp_path), extension.app
+    app.config["JSONRPC_MCP_PUBLIC_URL"] = PUBLIC_URL
+    oauth = OAuthServer(scopes=SCOPES, grants=FileGrants(tmp_path / "grants"))
+    rpc = McpBlueprint("shop", url_prefix="/shop", auth=[oauth.resource, FlaskSecurityAuth()])
+    rpc.tool("who", access=["write"])(lambda: extension.current())
+    app.register_blueprint(oauth)
+    app.register_blueprint(rpc)
+    assert slugs(app) == {}
+    site.app, site.browser, site.http = app, app.test_client(), app.test_client(use_cookies=False)
+    url = "/oauth/authorize?" + site.query(resource=f"{PUBLIC_URL}/shop/mcp")
+    assert urlsplit(site.browser.get(url).headers["Location"]).path == "/login"
+    extension.log_in(site.browser, "ada")
+    tokens = site.redeem(answer_in(site.decide(site.browser.get(url)))["code"]).get_json()
+
+    def call() -> Any:
+        header = {"Authorization": f"Bearer {tokens['access_token']}"}
+        return site.http.post("/shop/mcp/tools/invoke", json={"name": "who", "arguments": {}}, headers=header)
+
+    assert call().get_json() == {"result": "ada"}
+    with app.app_context():
+        extension.find("ada").active = False
+        app.extensions["security"].datastore.commit()
+    assert call().status_code == 401

@@ -303,6 +303,29 @@ def test_files_texts_and_nothing_become_content(app: Flask) -> None:
     assert site.invoke("gone", {}).get_json() == {"result": None}
 
 
+def test_headers_that_matter_are_in_the_result(app: Flask) -> None:
+    @app.get("/moon")
+    def moon() -> Any:
+        response = jsonify("full")
+        response.set_etag("m1")
+        response.headers.update({"Link": "</sun>; rel=next", "X-Other": "no"})
+        return response.make_conditional(request)
+
+    rpc = McpBlueprint()
+    parameters = [{"name": "If-None-Match", "in": "header", "schema": {"type": "string"}}]
+    paths = {"/moon": {"get": {"operationId": "moon", "parameters": parameters}}}
+    rpc.add_openapi({"openapi": "3.1.0", "paths": paths}, include=["moon"])
+    app.register_blueprint(rpc)
+    client = ModernClient(Site(rpc, app).client)
+    read = client.call("moon").get_json()["result"]
+    assert [block["text"] for block in read["content"]] == ["full", 'ETag: "m1"\nLink: </sun>; rel=next']
+    assert read["structuredContent"] == "full"
+    again = client.call("moon", {"If-None-Match": '"m1"'}).get_json()["result"]
+    assert [block["text"] for block in again["content"]] == ["Not modified", 'ETag: "m1"\nLink: </sun>; rel=next']
+    wrong = client.call("moon", {"If-None-Match": "a\r\nb"}).get_json()["result"]
+    assert wrong["content"][0]["text"] == "Invalid arguments: /If-None-Match: must be printable ASCII"
+
+
 def test_an_inner_request_cannot_call_such_a_tool_again(app: Flask) -> None:
     rpc = McpBlueprint()
     rpc.add_view("get", "get_book")

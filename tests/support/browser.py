@@ -21,7 +21,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
-from tests.support.servers import need
+from tests.support.servers import ROOT, need, need_made
 
 PATIENCE = 60
 """Seconds until something that should appear on the page is given up; never waited for in vain on a green run."""
@@ -44,6 +44,7 @@ OPTIONS = (
     "--force-color-profile=srgb",
     "--hide-scrollbars",
 )
+AXE = ROOT / "tests/explorer/node_modules/axe-core/axe.min.js"
 DESKTOP, PHONE = (1440, 960), (390, 844)
 
 TEXT = "(e => e.innerText || e.textContent)"
@@ -223,6 +224,14 @@ class Explorer:
             self.press("JSON", ".outcome")
         self._show_all(".outcome")
         return json.loads(self.wait_for(".outcome pre").text)
+
+    def violations(self) -> list[tuple[str, Any]]:
+        """The serious ones of the rules of accessibility that axe-core finds in what is shown."""
+        need_made(AXE.parents[1] / ".installed", "clients")
+        self.driver.execute_script(AXE.read_text())
+        report = self.driver.execute_async_script("axe.run({resultTypes: ['violations']}).then(arguments[0])")
+        serious = [found for found in report["violations"] if found["impact"] in ("serious", "critical")]
+        return [(found["id"], [node["target"] for node in found["nodes"]]) for found in serious]
 
     def complaints(self) -> list[str]:
         """What the browser wrote to its console, such as violations of our policy; 401 and its like aside."""

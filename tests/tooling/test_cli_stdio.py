@@ -331,7 +331,7 @@ def test_standard_output_is_for_the_protocol_alone(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def site_env(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     database = tmp_path_factory.mktemp("stdio") / "site.sqlite3"
-    env = {"DATABASE_URL": f"sqlite:///{database}", "SECRET_KEY": "key", "SITE_ENV": "development"}
+    env = {"DATABASE_URL": f"sqlite:///{database}", "SECRET_KEY": "key" * 16, "SITE_ENV": "development"}
     subprocess.run([sys.executable, "-m", "sample_app.seed"], cwd=ROOT, env={**os.environ, **env}, check=True)
     return {**env, "PYTHONPATH": str(ROOT)}
 

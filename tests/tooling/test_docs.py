@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 import flask_jsonrpc_mcp
-from flask_jsonrpc_mcp import doctor, oauth, testing
+from flask_jsonrpc_mcp import doctor, oauth, openapi, testing
 from flask_jsonrpc_mcp.config import DEFAULTS, PREFIX
 from flask_jsonrpc_mcp.telemetry import audit, audit_table, metrics, tracing
 from tests.support.documents import Block, read_blocks, run_python, try_commands
@@ -70,7 +70,7 @@ def test_every_setting_is_in_the_table_with_its_default() -> None:
 
 @pytest.mark.parametrize(
     "module",
-    [flask_jsonrpc_mcp, audit, audit_table, doctor, metrics, oauth, testing, tracing],
+    [flask_jsonrpc_mcp, audit, audit_table, doctor, metrics, oauth, openapi, testing, tracing],
     ids=lambda module: module.__name__,
 )
 def test_the_reference_has_exactly_the_public_names(module: ModuleType) -> None:

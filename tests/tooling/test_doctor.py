@@ -20,9 +20,9 @@ from marshmallow import Schema, fields, validate
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-from flask_jsonrpc_mcp import SIGNED_IN, McpBlueprint, mcp_tool
+from flask_jsonrpc_mcp import SIGNED_IN, McpBlueprint, mcp_tool, task_checks
 from flask_jsonrpc_mcp.doctor import CHECKS, Finding, examine
-from flask_jsonrpc_mcp.oauth import OAuthResource
+from flask_jsonrpc_mcp.oauth import FileGrants, OAuthResource, OAuthServer
 from flask_jsonrpc_mcp.sign_in import AppBuilderAuth, FlaskLoginAuth, FlaskSecurityAuth
 from tests.conftest import make_app, make_auth
 from tests.deploy.test_sample_app import new_site
@@ -89,9 +89,9 @@ def test_apps_with_every_problem_get_every_finding() -> None:
     def forgotten() -> None: ...
 
     with issuing() as issuer:
-        found = [finding for app in [*apps, *oauth_apps(issuer)] for finding in examine(app)]
+        found = [finding for app in [*apps, *oauth_apps(issuer), *oauth_server_apps()] for finding in examine(app)]
     about = {(finding.slug, finding.tool) for finding in found}
-    assert {slug for slug, _ in about} == set(CHECKS)
+    assert {slug for slug, _ in about} == set(CHECKS) - set(task_checks.CHECKS)  # see tests/tasks/test_task_checks.py
     McpBlueprint().method(forgotten)
     assert about >= {
         ("name-dots", "trees.grow"),
@@ -109,6 +109,14 @@ def test_apps_with_every_problem_get_every_finding() -> None:
         ("granian-streams", None),
     }
     assert all(finding.severity in ("error", "warning", "info") and finding.why and finding.fix for finding in found)
+
+
+def oauth_server_apps() -> list[Flask]:
+    """Without the server; and with one that knows no login page and cannot store anything."""
+    missing, broken = OAuthServer(scopes={"a": "A"}), OAuthServer(scopes={"a": "A"}, grants=FileGrants("/dev/null/x"))
+    apps = [make_app(McpBlueprint(auth=oauth.resource), SECRET_KEY="x" * 32) for oauth in (missing, broken)]
+    apps[1].register_blueprint(broken)
+    return apps
 
 
 def oauth_apps(issuer: Issuer) -> list[Flask]:

@@ -1,0 +1,217 @@
+"""Tasks on REST and JSON-RPC: the handle of a call, its status and outcome, and the list of a caller's own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from flask import Request, Response, current_app, url_for
+
+from ..auth import Caller
+from ..call import Call
+from ..config import PREFIX
+from ..envelope import RpcResponse
+from ..errors import (
+    MalformedParams,
+    MethodNotFound,
+    NoSuchPath,
+    NoSuchTask,
+    RpcError,
+    SignInRequired,
+    Unauthorized,
+    UnknownTask,
+)
+from ..registry import Registry
+from ..tasks import tasks_of
+from ..tasks.describing import describe_plainly, list_own, poll_interval
+from ..tasks.records import COMPLETED, TaskRecord
+from ..tasks.service import Tasks, error_of, result_of
+from .io import call_error, call_error_message, first_values, json_response, rest_error_body
+from .preferences import Preferences
+
+LOOK_EVERY = 0.1
+"""Seconds between two looks at a task that a request waits for."""
+
+_OWN_VARIABLES = ("name", "task_id")
+
+
+# The handle
+
+
+class Handle:
+    """A call that goes on as a task, and what its caller prefers.
+
+    :param record: The task; it may be over already if the caller prefers to wait.
+    """
+
+    def __init__(self, request: Request, registry: Registry, call: Call, preferences: Preferences) -> None:
+        self._request = request
+        self._preferences = preferences
+        service = _service()
+        self.record = service.create(call, registry)
+        deadline = time.monotonic() + (preferences.wait or 0)
+        while not self.record.is_over and time.monotonic() < deadline:
+            time.sleep(LOOK_EVERY)
+            self.record = service.get(self.record.id, registry, call.caller)
+
+    @property
+    def outcome(self) -> Any:
+        """What the plain call would have returned.
+
+        :raises RpcError: if it would have failed.
+        """
+        error = error_of(self.record)
+        if error is not None:
+            raise error
+        return result_of(self.record).plain
+
+    @property
+    def has_outcome(self) -> bool:
+        return self.record.outcome is not None
+
+    def describe(self) -> dict[str, Any]:
+        return {"task": _describe(self.record, _service(), self._request)}
+
+    def add_headers(self, response: Response) -> Response:
+        """Add where the task is and when to look, unless the response is the outcome itself."""
+        if self._preferences.applied:
+            response.headers["Preference-Applied"] = self._preferences.applied
+        if not self.has_outcome:
+            response.headers["Location"] = task_url(self._request, self.record)
+            _add_retry_after(response, self.record)
+        return response
+
+
+def start_task(request: Request, registry: Registry, call: Call, preferences: Preferences) -> Response:
+    """Respond to a REST call that goes on as a task: with the handle, or with the result if it is there in time."""
+    handle = Handle(request, registry, call, preferences)
+    if not handle.has_outcome:
+        return handle.add_headers(json_response(handle.describe(), 202))
+    try:
+        return handle.add_headers(json_response({"result": handle.outcome}))
+    except RpcError as error:
+        return handle.add_headers(call_error(error))
+
+
+# REST
+
+
+def get_task(request: Request, registry: Registry, caller: Caller, task_id: str) -> Response:
+    return _task_response(request, _find(registry, caller, task_id))
+
+
+def cancel_task(request: Request, registry: Registry, caller: Caller, task_id: str) -> Response:
+    record = _find(registry, caller, task_id)
+    _service().cancel(record)
+    record = _find(registry, caller, task_id)
+    return _task_response(request, record, status=200 if record.is_over else 202)
+
+
+def list_tasks(request: Request, registry: Registry, caller: Caller) -> Response:
+    if not caller.principal:
+        raise Unauthorized() if caller.may_sign_in else NoSuchPath()
+    query = first_values(request)
+    return json_response(_list(request, registry, caller, query.get("status"), query.get("cursor")))
+
+
+def _find(registry: Registry, caller: Caller, task_id: str) -> TaskRecord:
+    try:
+        return _service().get(task_id, registry, caller)
+    except UnknownTask as error:
+        raise NoSuchTask() from error
+
+
+def _task_response(request: Request, record: TaskRecord, status: int = 200) -> Response:
+    body = _describe_all(record, request, lambda error: rest_error_body(error, call_error_message(error)))
+    response = json_response(body, status)
+    _add_retry_after(response, record)
+    return response
+
+
+# JSON-RPC
+
+
+def call_built_in(name: str, params: Any, request: Request, registry: Registry, caller: Caller) -> Any:
+    """Answer one of `BUILT_IN`. Polling counts toward no rate limit.
+
+    :raises MethodNotFound: if it is none of them.
+    """
+    if name not in BUILT_IN:
+        raise MethodNotFound(name)
+    names, answer = BUILT_IN[name]
+    given = dict(zip(names, params, strict=False)) if isinstance(params, list) else params
+    if len(params) > len(given) or not given.keys() <= set(names):
+        raise MalformedParams(f"params of {name} can only have {', '.join(names)}")
+    return answer(request, registry, caller, **given)
+
+
+def _rpc_get(request: Request, registry: Registry, caller: Caller, id: Any = None) -> Any:
+    def spell(error: RpcError) -> Any:
+        return RpcResponse(None, error=error).to_json()["error"]
+
+    return _describe_all(_service().get(_checked_id(id), registry, caller), request, spell)
+
+
+def _rpc_cancel(request: Request, registry: Registry, caller: Caller, id: Any = None) -> Any:
+    _service().cancel(_service().get(_checked_id(id), registry, caller))
+    return _rpc_get(request, registry, caller, id)
+
+
+def _rpc_list(request: Request, registry: Registry, caller: Caller, status: Any = None, cursor: Any = None) -> Any:
+    if not caller.principal:
+        raise SignInRequired("rpc.tasks.list") if caller.may_sign_in else MethodNotFound("rpc.tasks.list")
+    return _list(request, registry, caller, status, cursor)
+
+
+def _checked_id(id: Any) -> str:
+    if not isinstance(id, str):
+        raise MalformedParams("params.id must be a string")
+    return id
+
+
+BUILT_IN: dict[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
+    "rpc.tasks.get": (("id",), _rpc_get),
+    "rpc.tasks.cancel": (("id",), _rpc_cancel),
+    "rpc.tasks.list": (("status", "cursor"), _rpc_list),
+}
+"""The parameters and the function of each method."""
+
+
+# Both
+
+
+def task_url(request: Request, record: TaskRecord) -> str:
+    """Return the URL of a task below the blueprint of this request, with the variables of its ``url_prefix``."""
+    of_prefix = {name: value for name, value in (request.view_args or {}).items() if name not in _OWN_VARIABLES}
+    return url_for(".task", task_id=record.id, **of_prefix)
+
+
+def _service() -> Tasks:
+    return tasks_of(current_app)
+
+
+def _describe(record: TaskRecord, service: Tasks, request: Request) -> dict[str, Any]:
+    return {**describe_plainly(record, service), "url": task_url(request, record)}
+
+
+def _describe_all(record: TaskRecord, request: Request, spell: Callable[[RpcError], Any]) -> dict[str, Any]:
+    """Describe a task with its result or its error, as the face spells errors."""
+    described: dict[str, Any] = {"task": _describe(record, _service(), request)}
+    error = error_of(record)
+    if error is not None:
+        described["error"] = spell(error)
+    elif record.state == COMPLETED:
+        described["result"] = result_of(record).plain
+    return described
+
+
+def _list(request: Request, registry: Registry, caller: Caller, status: Any, cursor: Any) -> dict[str, Any]:
+    service, size = _service(), current_app.config[PREFIX + "PAGE_SIZE"]
+    page, next_cursor = list_own(service, registry, caller, size, status=status, cursor=cursor)
+    return {"tasks": [_describe(record, service, request) for record in page], "nextCursor": next_cursor}
+
+
+def _add_retry_after(response: Response, record: TaskRecord) -> None:
+    if not record.is_over:
+        response.headers["Retry-After"] = str(poll_interval(record))
