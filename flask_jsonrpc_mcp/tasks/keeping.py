@@ -116,7 +116,9 @@ class Keeper:
             except TasksUnavailable:
                 pass  # logged; a lease that cannot be renewed runs out
             except Exception:
-                self._service.app.logger.exception("unexpected failure while looking after tasks")
+                self._service.app.logger.exception(
+                    "unexpected failure while looking after tasks", extra={"face": "task"}
+                )
             with self._lock:
                 if self._runs or (self._stays and threading.main_thread().is_alive()):
                     idle_since = time.monotonic()

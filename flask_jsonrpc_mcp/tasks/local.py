@@ -175,7 +175,7 @@ class LocalWorker:
             try:
                 run_claimed(self._app, run)
             except BaseException:
-                self._app.logger.exception("unexpected failure while running a task")
+                self._app.logger.exception("unexpected failure while running a task", extra={"face": "task"})
             finally:
                 with self._lock:
                     self._running.discard(threading.current_thread())

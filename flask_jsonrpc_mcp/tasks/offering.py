@@ -64,7 +64,10 @@ class Offering:
                 with self._app.app_context():
                     engine.offer(task_id, queue)
             except Exception as error:
-                self._app.logger.warning("a task could not be offered, and will be again: %s", error)
+                facts = {"reason": str(error)}
+                self._app.logger.warning(
+                    "a task could not be offered, and will be again: %(reason)s", facts, extra=facts
+                )
                 with suppress(TasksUnavailable):  # logged
                     self._on_failure(task_id)
             offered.set()

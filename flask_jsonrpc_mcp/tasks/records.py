@@ -220,7 +220,8 @@ class Records:
                 yield connection
         except (DBAPIError, PoolTimeout, OSError) as error:
             reason = getattr(error, "orig", None) or error
-            self._logger.error("the database of the tasks cannot be used: %s: %s", type(reason).__name__, reason)
+            facts = {"reason": f"{type(reason).__name__}: {reason}"}
+            self._logger.error("the database of the tasks cannot be used: %(reason)s", facts, extra=facts)
             raise TasksUnavailable() from error
 
     def _connected(self) -> Engine:

@@ -129,7 +129,9 @@ def _checked_size(outcome: dict[str, Any], service: Tasks, record: TaskRecord) -
     size, limit = len(write(outcome)), service.setting("TASK_MAX_RESULT")
     if size <= limit:
         return outcome
-    service.app.logger.warning("the result of a task of %r has %d bytes; %d are kept", record.method, size, limit)
+    facts = {"tool": record.method, "size": size, "limit": limit}
+    text = "the result of a task of %(tool)r has %(size)d bytes; %(limit)d are kept"
+    service.app.logger.warning(text, facts, extra=facts)
     raise RpcError(f"The result has {size} bytes, and at most {limit} are kept of a task")
 
 
@@ -152,7 +154,7 @@ def _ended_by(error: RpcError, run: Run) -> tuple[str, dict[str, Any] | None, st
 
 def _log_dropped(app: Flask, record: TaskRecord, state: str) -> None:
     text = "a task of %r ended as %r after it was given up; this is not stored"
-    app.logger.warning(text, record.method, state)
+    app.logger.warning(text, record.method, state, extra={"tool": record.method, "outcome": state})
 
 
 class _Reporter:

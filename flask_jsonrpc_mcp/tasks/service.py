@@ -217,7 +217,8 @@ class Tasks:
             record.id, (RUNNING,), tasks.c.lease <= now, run=record.run, lost=lost, **values
         )
         if is_settled:
-            self.app.logger.warning("the worker %s of a task of %r has gone", record.runner, record.method)
+            facts = {"worker": record.runner, "tool": record.method}
+            self.app.logger.warning("the worker %(worker)s of a task of %(tool)r has gone", facts, extra=facts)
             if values["state"] == QUEUED:
                 self.offer_now(record)
         return is_settled

@@ -20,7 +20,7 @@ from ..ask import CONFIRM_KEY
 from ..auth import ACCESS_TOKEN
 from ..call import METHOD, Call
 from ..errors import MAX_QUOTED, RpcError, one_line
-from ..invoke import INPUT_REQUIRED
+from ..invoke import INPUT_REQUIRED, TASK
 from ..mcp.protocol import CLIENT_INFO
 from ..method import Method
 from ..registry import Registry
@@ -60,8 +60,8 @@ class Audit:
         duration: float,
         error: RpcError | None,
     ) -> None:
-        # A call that asks first has changed nothing: it runs again with the answers.
-        if method is None or call.kind != METHOD or outcome == INPUT_REQUIRED:
+        # A call that asks first runs again with the answers, and one that goes on as a task runs in a worker.
+        if method is None or call.kind != METHOD or outcome in (INPUT_REQUIRED, TASK):
             return
         if method.read_only and not self._reads:
             return

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 from ..ask import InputNeeded, Question
 from ..auth import Caller
-from ..call import METHOD, Call
+from ..call import METHOD, Call, Detach
 from ..envelope import RpcRequest
 from ..errors import MAX_QUOTED, RpcError, one_line
 from ..http.routes import Route
-from ..invoke import INPUT_REQUIRED
+from ..invoke import INPUT_REQUIRED, TASK
 from ..mcp.protocol import RequestContext
 from ..registry import Registry
 from ..strict_json import write
@@ -69,8 +69,9 @@ class _Run:
         self._token = otel_context.attach(self._context)
 
     def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
-        if isinstance(error, InputNeeded):
-            self._span.set_attribute("jsonrpc_mcp.outcome", INPUT_REQUIRED)
+        if isinstance(error, (InputNeeded, Detach)):
+            outcome = INPUT_REQUIRED if isinstance(error, InputNeeded) else TASK
+            self._span.set_attribute("jsonrpc_mcp.outcome", outcome)
         elif error is not None:
             self._span.set_attribute("error.type", error.slug if isinstance(error, RpcError) else _class_of(error))
             self._span.set_status(_ERROR)

@@ -1,0 +1,83 @@
+"""Tasks, seen from outside: the trace of a run in a worker, the depth of the queue, and whether tasks can be kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from flask_jsonrpc_mcp import McpBlueprint, TaskOptions, current_call
+from flask_jsonrpc_mcp.tasks import tasks_of
+from flask_jsonrpc_mcp.tasks.local import LocalWorker
+from flask_jsonrpc_mcp.telemetry.metrics import Prometheus
+from tests.conftest import Site
+from tests.support.mcp_messages import result
+from tests.tasks.conftest import TaskClient
+from tests.telemetry.spans import Recorder
+from tests.telemetry.test_audit import Kept
+from tests.telemetry.test_metrics import metrics_of
+
+TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+
+
+def make_site(folder: Path, **options: Any) -> Site:
+    """A site whose own process runs no tasks."""
+    database = f"sqlite:///{folder}/tasks.db"
+    settings: Any = {"SECRET_KEY": "key", "JSONRPC_MCP_TASKS_DATABASE": database, "JSONRPC_MCP_TASK_THREADS": 0}
+    site = Site(McpBlueprint(**options), **settings)
+
+    @site.rpc.tool("work", task=True)
+    def work() -> str:
+        return "done"
+
+    return site
+
+
+def test_a_run_in_a_worker_is_traced_counted_and_audited(tmp_path: Path) -> None:
+    recorder, audit = Recorder(), Kept()
+    prometheus = Prometheus(access=[], registry=CollectorRegistry())
+    site = make_site(tmp_path, telemetry=[recorder.telemetry, prometheus], audit=audit)
+    client = TaskClient(site.client)
+    meta = {"traceparent": f"00-{TRACE}-{PARENT}-01"}
+    created = result(client.post("tools/call", {"name": "work", "arguments": {}, "_meta": meta}))
+    [request] = recorder.take()
+    assert (request["name"], request["parent"], "status" in request) == ("tools/call work", PARENT, False)
+    assert metrics_of(site)["mcp_queue_depth"] == {("tasks",): 1}
+    assert audit.records == []
+
+    LocalWorker(site.app, 1).run(burst=True)
+    assert client.end(created["taskId"])["status"] == "completed"
+    [run] = [span for span in recorder.take() if span["kind"] == "INTERNAL"]
+    assert (run["name"], run["parent"]) == ("execute_tool work", PARENT)
+    found = metrics_of(site)
+    assert found["mcp_queue_depth"] == {("tasks",): 0}
+    assert found["mcp_calls_total"] == {("work", "mcp", "task"): 1, ("work", "mcp", "ok"): 1}
+    record = audit.take()
+    assert (record["tool"], record["outcome"], record["trace_id"]) == ("work", "ok", TRACE)
+    tasks_of(site.app).records.close()
+
+
+def test_a_method_that_becomes_a_task_is_no_error(tmp_path: Path) -> None:
+    recorder = Recorder()
+    site = make_site(tmp_path, telemetry=[recorder.telemetry])
+
+    @site.rpc.tool("late", task=TaskOptions(late=True))
+    def late() -> str:
+        current_call.detach()
+        return "done"
+
+    TaskClient(site.client).start("late")
+    request, run = recorder.take()
+    assert ("status" in request, "status" in run, run["attributes"]["jsonrpc_mcp.outcome"]) == (False, False, "task")
+    tasks_of(site.app).records.close()
+
+
+def test_an_app_that_cannot_keep_tasks_is_not_ready(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for folder, is_ready in ((tmp_path, True), (tmp_path / "file", False)):
+        site = make_site(folder)
+        response = site.client.get("/mcp/health?ready")
+        assert response.get_json()["checks"]["tasks"]["ok"] is is_ready
+        assert str(tmp_path) not in response.text
+        tasks_of(site.app).records.close()
