@@ -11,10 +11,8 @@ import os
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import (
@@ -33,19 +31,18 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     case,
-    create_engine,
     delete,
-    event,
     func,
     insert,
     select,
     update,
 )
 from sqlalchemy.dialects.mysql import MEDIUMTEXT
-from sqlalchemy.exc import DBAPIError, DisconnectionError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from ..errors import RpcError
+from .database import make_engine
 
 QUEUED, RUNNING, INPUT_REQUIRED = "queued", "running", "input_required"
 COMPLETED, FAILED, CANCELLED = "completed", "failed", "cancelled"
@@ -59,16 +56,6 @@ FIRST_OFFER, LAST_OFFER = 60, 3600
 
 FAILED_OFFER = 5
 """Seconds after which a task is offered again that the engine has refused."""
-
-CHECKED_AFTER = 5
-"""Seconds without use after which a connection is checked."""
-
-BUSY_TIMEOUT = 15
-"""Seconds that a writer waits for another one; SQLite has one writer at a time."""
-
-
-_LIBPQ_TIMEOUTS = {"connect_timeout": 5, "tcp_user_timeout": 10_000}
-"""Seconds to connect, and milliseconds until a connection whose other side does not answer is given up."""
 
 
 class TasksUnavailable(RpcError):
@@ -135,6 +122,8 @@ tasks = Table(
     Index("mcp_tasks_by_owner", "owner", "state"),
     Index("mcp_tasks_by_expiry", "expires"),
 )
+
+_NEW: dict[str, Any] = {column.name: getattr(column.default, "arg", None) for column in tasks.c}
 
 workers = Table(
     "mcp_task_workers",
@@ -241,7 +230,7 @@ class Records:
             if self._engine is None or self._pid != os.getpid():
                 if self._engine is not None:
                     self._engine.dispose(close=False)  # the connections of the parent
-                engine = _make_engine(self.url)
+                engine = make_engine(self.url)
                 try:
                     metadata.create_all(engine)
                 except DBAPIError:  # another process has created them meanwhile, or the next try fails as well
@@ -260,7 +249,7 @@ class Records:
         """Add a queued task."""
         with self.connection() as connection:
             connection.execute(insert(tasks).values(**values))
-            return _read(connection, tasks.c.id == values["id"])[0]
+        return TaskRecord(**{**_NEW, **values})
 
     def get(self, id: str) -> TaskRecord | None:
         with self.connection() as connection:
@@ -273,9 +262,14 @@ class Records:
 
     def count(self, limit: int, *conditions: ColumnElement[bool]) -> int:
         """Count tasks, up to a limit."""
-        found = select(tasks.c.id).where(*conditions).limit(limit).subquery()
+        return self.counts((limit, conditions))[0]
+
+    def counts(self, *limited: tuple[int, Sequence[ColumnElement[bool]]]) -> list[int]:
+        """Count the tasks of several kinds, each up to a limit."""
+        found = [select(tasks.c.id).where(*conditions).limit(limit).subquery() for limit, conditions in limited]
+        columns = [select(func.count()).select_from(each).scalar_subquery() for each in found]
         with self.connection() as connection:
-            return int(connection.execute(select(func.count()).select_from(found)).scalar_one())
+            return list(connection.execute(select(*columns)).one())
 
     def change(
         self, id: str, expected: Sequence[str], *conditions: ColumnElement[bool], run: int | None = None, **values: Any
@@ -294,9 +288,11 @@ class Records:
         claiming = update(tasks).where(tasks.c.id == id, tasks.c.state == QUEUED, tasks.c.expires > now)
         values = {"state": RUNNING, "run": tasks.c.run + 1, "runner": runner, "lease": now + seconds, "updated": now}
         with self.connection() as connection:
-            if connection.execute(claiming.values(**values)).rowcount != 1:
-                return None
-            return _read(connection, tasks.c.id == id)[0]
+            if connection.dialect.update_returning:
+                row = connection.execute(claiming.values(**values).returning(*tasks.c)).mappings().first()
+                return None if row is None else TaskRecord(**row)
+            is_claimed = connection.execute(claiming.values(**values)).rowcount == 1
+            return _read(connection, tasks.c.id == id)[0] if is_claimed else None
 
     @contextmanager
     def holding(self, id: str, state: str) -> Iterator[tuple[Connection, TaskRecord | None]]:
@@ -363,42 +359,3 @@ def _read(
     order: Iterable[Any] = (tasks.c.created.desc() if newest_first else tasks.c.created, tasks.c.id)
     rows = connection.execute(select(tasks).where(*conditions).order_by(*order).limit(limit))
     return [TaskRecord(**row) for row in rows.mappings()]
-
-
-def _make_engine(url: URL) -> Engine:
-    if url.get_backend_name() != "sqlite":
-        limits = _LIBPQ_TIMEOUTS if url.get_driver_name() in ("psycopg", "psycopg2") else {}
-        engine = create_engine(url, max_overflow=-1, connect_args=limits)
-        event.listen(engine, "checkin", lambda connection, pooled: pooled.info.update(used=time.monotonic()))
-        event.listen(engine, "checkout", partial(_check_idle, engine))
-        return engine
-    file = Path(str(url.database))
-    engine = create_engine(url, max_overflow=-1, connect_args={"timeout": BUSY_TIMEOUT})
-    event.listen(engine, "do_connect", lambda *ignored: _make_private(file))
-    event.listen(engine, "connect", _prepare_sqlite)
-    return engine
-
-
-def _check_idle(engine: Engine, connection: Any, pooled: Any, proxy: object) -> None:
-    """Check a connection that was not used for a while. To do so before each use would be one more round trip."""
-    if time.monotonic() - pooled.info.get("used", time.monotonic()) < CHECKED_AFTER:
-        return
-    try:
-        engine.dialect.do_ping(connection)
-    except engine.dialect.loaded_dbapi.Error as error:
-        raise DisconnectionError() from error  # the pool opens another one
-
-
-def _make_private(file: Path) -> None:
-    """Create the file, which only this user can read. SQLite creates the files beside it with the same mode."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with suppress(FileExistsError):
-        os.close(os.open(file, os.O_CREAT | os.O_EXCL, 0o600))
-
-
-def _prepare_sqlite(connection: Any, record: object) -> None:
-    cursor = connection.cursor()
-    # With the write-ahead log, readers and the writer do not wait for each other.
-    cursor.execute("PRAGMA journal_mode = WAL")
-    cursor.execute("PRAGMA synchronous = NORMAL")
-    cursor.close()

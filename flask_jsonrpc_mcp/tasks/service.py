@@ -284,10 +284,11 @@ class Tasks:
         own = [tasks.c.owner == caller.principal, tasks.c.state.in_(UNFINISHED), tasks.c.expires > time.time()]
         if not caller.principal:
             own.append(tasks.c.address == caller.address[:64])
-        limit = self.setting("MAX_TASKS")
-        if self.records.count(limit, *own) >= limit:
+        limit, queued_limit = self.setting("MAX_TASKS"), self.setting("MAX_QUEUED")
+        unfinished, queued = self.records.counts((limit, own), (queued_limit, [tasks.c.state == QUEUED]))
+        if unfinished >= limit:
             raise TooManyTasks(limit, retry_after=5)
-        if self.count_queued() >= self.setting("MAX_QUEUED"):
+        if queued >= queued_limit:
             raise Overloaded("Too many tasks wait for a worker; try again later")
 
 
