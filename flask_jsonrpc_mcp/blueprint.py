@@ -7,7 +7,7 @@ and the routes are added; functions may still be registered later.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -18,15 +18,16 @@ from flask.sansio.app import App
 
 from . import logs, mailbox
 from .auth import Auth, Authenticator, PermissionsLoader, UserLoader
-from .checks import check_options, checked_permissions, name_of
+from .checks import checked_permissions, name_of
 from .config import NO_DOTS, PREFIX, set_defaults
-from .decorators import Declared, Decorators, ToolGroup
+from .decorators import Declared, ToolGroup
+from .endpoint_tools import EndpointTools
 from .http import health, jsonrpc, rest, routes
 from .http.explorer import ROUTES as EXPLORER_ROUTES
 from .http.routes import Route
 from .mcp import discovery
 from .mcp import http as mcp_http
-from .method import EndpointOptions, Method, ToolOptions, make_method
+from .method import Method, make_method
 from .prompts import Completer, Prompt, completer_name
 from .rate_limits import RateLimits
 from .registry import EXTENSION, Registry
@@ -34,10 +35,7 @@ from .resources import Resource
 
 if TYPE_CHECKING:
     from flask_limiter import Limiter
-    from typing_extensions import Unpack
 
-    from .openapi.operations import Include
-    from .openapi.tools import Document, Hints, Naming, OperationTool
     from .tasks import TaskEngine
     from .telemetry.audit import Audit
     from .telemetry.metrics import Prometheus
@@ -54,7 +52,7 @@ ROUTES: tuple[Route, ...] = (
 )
 
 
-class McpBlueprint(Decorators, Blueprint):
+class McpBlueprint(EndpointTools, Blueprint):
     """A Flask blueprint whose methods are MCP tools, JSON-RPC methods and REST endpoints at the same time.
 
     ::
@@ -154,89 +152,6 @@ class McpBlueprint(Decorators, Blueprint):
         :param access: Permissions that all of it needs, besides its own.
         """
         group.register_on(self, access)
-
-    def add_openapi(
-        self,
-        spec: Document,
-        *,
-        include: Include,
-        name: Naming = None,
-        annotations: Hints = None,
-        **options: Unpack[EndpointOptions],
-    ) -> None:
-        """Make tools of operations of an API that the app already has.
-
-        ::
-
-            rpc.add_openapi(lambda: api.spec.to_dict(), include=["tag:books", "GET /shelves/*"])
-
-        A call is a request to the app's own endpoint, in this process, with the headers of the caller. So the
-        endpoint's sign-in, validation and errors work as they do for any other request.
-
-        :param spec: The OpenAPI 3 or Swagger 2 document: a dict, or a function that returns it, which is called
-            before the first request to this blueprint, when the app has all its routes.
-        :param include: The operations to make tools of: patterns of operation ids, of tags (``"tag:books"``) and of
-            methods with paths (``"GET /books/*"``), or a function that gets an :class:`.Operation` and returns a bool.
-        :param name: Put before the operation ids, with a dot; or a function that returns the name of an operation.
-        :param annotations: Hints for all operations, or a function that returns those of one. By default GET is
-            read-only, PUT and DELETE are destructive and idempotent.
-        :param options: ``access``, ``scopes``, ``timeout``, ``rate_limit`` and ``max_age`` of :meth:`tool`.
-        :raises TypeError, ValueError: naming the operation and the fix; with a function, before the first request.
-        """
-        from .openapi.tools import tools_from_document
-
-        check_options("tool from OpenAPI", options, EndpointOptions)
-        if not callable(spec):
-            self._add_tools(tools_from_document(spec, include, name, annotations), options)
-            return
-        read = spec
-        self._registry.pending.append(
-            lambda: self._add_tools(tools_from_document(read(), include, name, annotations), options)
-        )
-
-    def add_view(
-        self,
-        name: str,
-        endpoint: str,
-        *,
-        method: str | None = None,
-        **options: Unpack[ToolOptions],
-    ) -> None:
-        """Make a tool of one endpoint of the app, without a document.
-
-        ::
-
-            rpc.add_view("books.get", "api.get_book")
-
-        :param endpoint: The endpoint, as for ``url_for``. It is looked up before the first request to this blueprint.
-        :param method: The HTTP method, if the endpoint has several.
-        :param options: The options of :meth:`tool`. Here ``params`` is the schema of the query string, or of the JSON
-            body of POST, PUT and PATCH. The variables of the path are described by the hints of the view, or by their
-            converters.
-        :raises LookupError, TypeError, ValueError: before the first request, naming the endpoint and the fix.
-        """
-        from .openapi.tools import tool_from_view
-
-        check_options("tool", options, ToolOptions)
-
-        def load() -> None:
-            app = current_app._get_current_object()  # type: ignore[attr-defined]
-            made = tool_from_view(app, name, endpoint, method=method, params=options.get("params"))
-            self._add_tools([made], {key: value for key, value in options.items() if key != "params"})
-
-        self._registry.pending.append(load)
-
-    def _add_tools(self, tools: Iterable[OperationTool], options: Mapping[str, Any]) -> None:
-        """Register tools, all of them or none."""
-        added = []
-        try:
-            for tool in tools:
-                self.add_tool(tool.func, tool.name, **{**tool.options, **options})
-                added.append(tool.name)
-        except BaseException:
-            for each in added:
-                self._registry.methods.remove(each)
-            raise
 
     def remove_method(self, name: str) -> None:
         """Remove a method or tool.

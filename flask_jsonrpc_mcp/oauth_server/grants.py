@@ -16,6 +16,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flask import current_app
+
+from ..errors import MAX_QUOTED, SignInUnavailable, one_line
+
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
@@ -72,7 +76,7 @@ class Grant:
 
 
 class Grants(ABC):
-    """Stores grants. Every method raises one of `failures` if the database fails."""
+    """Stores grants. Every method needs an app context, and raises `SignInUnavailable` if the database fails."""
 
     failures: tuple[type[Exception], ...] = ()
     duplicates: tuple[type[Exception], ...] = ()
@@ -81,35 +85,44 @@ class Grants(ABC):
     def execute(self, statement: str, parameters: Mapping[str, Any]) -> tuple[Sequence[Any], int]:
         """Execute a statement in a transaction of its own. Return its rows, and how many rows it has changed."""
 
+    def _run(self, statement: str, **parameters: Any) -> tuple[Sequence[Any], int]:
+        try:
+            return self.execute(statement, parameters)
+        except self.duplicates:
+            raise
+        except self.failures as error:
+            current_app.logger.error("the grants of OAuth cannot be used: %s", one_line(str(error), MAX_QUOTED))
+            raise SignInUnavailable() from error
+
     def insert(self, grant: Grant) -> bool:
         """Insert a grant. Return whether its id is new."""
-        self.execute(PURGE, {"before": time.time() - KEEP_ENDED})
+        self._run(PURGE, before=time.time() - KEEP_ENDED)
         try:
-            self.execute(INSERT, asdict(grant))
+            self._run(INSERT, **asdict(grant))
         except self.duplicates:
             return False
         return True
 
     def get(self, id: str) -> Grant | None:
         """Return a grant that has not ended."""
-        rows, _ = self.execute(GET, {"id": id, "now": time.time()})
+        rows, _ = self._run(GET, id=id, now=time.time())
         return Grant(*rows[0]) if rows else None
 
     def of_user(self, user_id: str) -> list[Grant]:
         """Return the grants of a user that have not ended."""
-        rows, _ = self.execute(OF_USER, {"user_id": user_id, "now": time.time()})
+        rows, _ = self._run(OF_USER, user_id=user_id, now=time.time())
         return [Grant(*row) for row in rows]
 
     def rotate(self, id: str, generation: int, expires_at: float) -> bool:
         """Start the next generation. Return whether this was the current one."""
-        changes = {"id": id, "generation": generation, "expires_at": expires_at, "now": time.time()}
-        return self.execute(ROTATE, changes)[1] == 1
+        _, changed = self._run(ROTATE, id=id, generation=generation, expires_at=expires_at, now=time.time())
+        return changed == 1
 
     def revoke(self, id: str) -> None:
-        self.execute(REVOKE, {"id": id, "now": time.time()})
+        self._run(REVOKE, id=id, now=time.time())
 
     def revoke_user(self, user_id: str) -> None:
-        self.execute(REVOKE_USER, {"user_id": user_id, "now": time.time()})
+        self._run(REVOKE_USER, user_id=user_id, now=time.time())
 
 
 class FileGrants(Grants):

@@ -17,7 +17,7 @@ from authlib.oauth2 import OAuth2Error
 from authlib.oauth2.rfc6749 import InvalidGrantError
 from flask import current_app
 
-from ..errors import MAX_QUOTED, one_line
+from ..errors import MAX_QUOTED, SignInUnavailable, one_line
 from .accounts import Accounts
 from .app_clients import Client, RedirectRules, read_client_id, shown_name
 from .client_documents import ClientDocuments, is_document_url
@@ -135,8 +135,9 @@ class Issuing:
             yield "oauth-login", problem
         try:
             self.grants.of_user("")
-        except self.grants.failures as error:
-            yield "oauth-grants", f"the grants cannot be stored, so sign-ins fail: {one_line(str(error), MAX_QUOTED)}"
+        except SignInUnavailable as error:
+            reason = one_line(str(error.__cause__), MAX_QUOTED)
+            yield "oauth-grants", f"the grants cannot be stored, so every sign-in fails: {reason}"
 
     @property
     def grants(self) -> Grants:
@@ -229,8 +230,8 @@ class Issuing:
 
     def read_access_token(self, text: str) -> HeldToken | None:
         """Return an access token that was issued here, and has not expired, if its grant has not ended."""
-        values = unsign(ACCESS, text)
+        grants, values = self.grants, unsign(ACCESS, text)
         if values is None or values[-1] <= time.time():
             return None
-        grant = self.grants.get(values[0])
+        grant = grants.get(values[0])
         return None if grant is None else HeldToken(grant, *values[1:])

@@ -10,7 +10,7 @@ from flask import current_app, url_for
 from flask.sansio.app import App
 
 from ..config import PREFIX
-from ..errors import MAX_QUOTED, SignInUnavailable, one_line
+from ..errors import MAX_QUOTED, one_line
 from ..oauth.bearer import OAuthSignIn
 from ..oauth.diagnosis import check_issuers, check_public_url
 from ..oauth.metadata import public_url
@@ -75,13 +75,7 @@ class GrantVerifier:
         return (public_url(),)
 
     def verify(self, token: str, resource: str) -> AccessToken:
-        grants = self._issuing.grants
-        try:
-            held = self._issuing.read_access_token(token)
-        except grants.failures as error:
-            facts = {"reason": one_line(str(error), MAX_QUOTED)}
-            current_app.logger.error("the grants of OAuth cannot be read: %(reason)s", facts, extra=facts)
-            raise SignInUnavailable() from error
+        held = self._issuing.read_access_token(token)
         if held is None:
             raise InvalidToken("it has expired, was revoked, or is not one of this server")
         grant = held.grant

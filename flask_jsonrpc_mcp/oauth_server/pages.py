@@ -17,7 +17,7 @@ from flask import Response, current_app, render_template, request, url_for
 from werkzeug.exceptions import MethodNotAllowed
 
 from ..config import server_name
-from ..errors import MAX_QUOTED, RpcError, SignInUnavailable, one_line
+from ..errors import RpcError
 from ..http.routes import check_host
 from .app_clients import Client, is_local
 from .client_documents import is_document_url
@@ -74,10 +74,6 @@ class Pages:
             response: Response = view()
         except RpcError as error:
             response = self._problem(title, error.message, error.status)
-        except self._issuing.grants.failures as error:
-            facts = {"reason": one_line(str(error), MAX_QUOTED)}
-            current_app.logger.error("the grants of OAuth cannot be used: %(reason)s", facts, extra=facts)
-            response = self._problem(title, SignInUnavailable().message, SignInUnavailable.status)
         return response
 
     def _authorize(self) -> Response:

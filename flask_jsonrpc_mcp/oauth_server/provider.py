@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from authlib.oauth2 import OAuth2Error
-from flask import Blueprint, Response, current_app, request, url_for
+from flask import Blueprint, Response, request, url_for
 from flask.blueprints import BlueprintSetupState
 from flask.sansio.app import App
 from werkzeug.exceptions import HTTPException
 
 from ..checks import checked_scopes
 from ..config import set_defaults
-from ..errors import MAX_QUOTED, RpcError, VerbNotAllowed, one_line
+from ..errors import RpcError, SignInUnavailable, VerbNotAllowed
 from ..http.io import error_response, json_response, no_content, read_json_body
 from ..http.routes import add_to_host, check_host
 from ..oauth.metadata import allow_all_origins, public_url
@@ -194,11 +194,6 @@ class OAuthServer(Blueprint):
                 response = self._endpoints.handle_error_response(None, error)
             except (RpcError, HTTPException) as error:
                 response = _failure(error)
-            except self._issuing.grants.failures as error:
-                facts = {"reason": one_line(str(error), MAX_QUOTED)}
-                current_app.logger.error("the grants of OAuth cannot be used: %(reason)s", facts, extra=facts)
-                response = json_response({"error": "temporarily_unavailable"}, 503)
-                response.headers["Retry-After"] = "5"
             return allow_all_origins(response, verbs)
 
         return view
@@ -251,6 +246,7 @@ def _failure(error: RpcError | HTTPException) -> Response:
     if isinstance(error, HTTPException):
         return json_response({"error": "invalid_request"}, error.code or 400)
     slug = "server_error" if error.status >= 500 else "invalid_request"
+    slug = "temporarily_unavailable" if isinstance(error, SignInUnavailable) else slug
     return error_response({"error": slug, "error_description": error.message}, error, error.status)
 
 

@@ -128,10 +128,10 @@ def test_demo_users_cannot_sign_in_where_others_can_reach_the_site(garden: Serve
 
 
 def test_without_its_url_a_site_for_others_has_no_oauth(tmp_path: Path) -> None:
-    with site(tmp_path) as server:
-        assert server.request("/login").status == 404
-        assert server.request("/.well-known/oauth-authorization-server").status == 404
-        assert server.request("/mcp/tools/list").status == 200
+    with site(tmp_path) as server, httpx.Client(base_url=server.url, timeout=60) as visitor:
+        assert visitor.get("/login").status_code == 404
+        assert visitor.get("/.well-known/oauth-authorization-server").status_code == 404
+        assert visitor.get("/mcp/tools/list").status_code == 200
 
 
 # AI clients

@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from configparser import ConfigParser
 from pathlib import Path
 
-EXTRAS = ("async", "bridge", "oauth", "gunicorn", "otel", "prometheus", "sample", "sample-telemetry", "speed")
+EXTRAS = (
+    *("async", "bridge", "celery", "gunicorn", "oauth", "otel"),
+    *("prometheus", "sample", "sample-telemetry", "speed", "tasks"),
+)
 
 _REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(?:\[[^]]*\])?\s*(?:>=\s*(?P<oldest>[\w.]+))?")
 
