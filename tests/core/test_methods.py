@@ -34,6 +34,7 @@ def test_the_public_names() -> None:
         "Sample",
         "Sampled",
         "Secret",
+        "TaskOptions",
         "TextContent",
         "ToolGroup",
         "ToolResult",

@@ -146,16 +146,16 @@ def test_cache_rebuild_repairs_what_went_wrong(garden: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments"),
+    ("name", "arguments", "status"),
     [
-        ("articles.create", {"title": "x", "type": "poem"}),
-        ("content_types.create", {"name": "news", "label": "News"}),
-        ("articles.get", {"id": 999}),
+        ("articles.create", {"title": "x", "type": "poem"}, 404),
+        ("content_types.create", {"name": "news", "label": "News"}, 409),
+        ("articles.get", {"id": 999}, 404),
     ],
 )
-def test_expected_failures_say_what_is_wrong(garden: Site, name: str, arguments: Any) -> None:
+def test_expected_failures_say_what_is_wrong(garden: Site, name: str, arguments: Any, status: int) -> None:
     response = garden.invoke(name, arguments, headers=ADMIN)
-    assert response.status_code == 500
+    assert response.status_code == status
     assert "exist" in response.get_json()["error"]["message"]
 
 
@@ -279,7 +279,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         ("/mcp/tools/invoke", {"name": "nope", "arguments": {}}, ADMIN, 404, "tool_not_found"),
         ("/mcp/tools/invoke", {"arguments": {}}, ADMIN, 400, "missing_parameter"),
         ("/mcp/tools/invoke", {"name": "cache.rebuild"}, ADMIN, 400, "missing_parameter"),
-        ("/mcp/tools/invoke", {"name": "articles.get", "arguments": {"id": 999}}, ADMIN, 500, "execution_error"),
+        ("/mcp/tools/invoke", {"name": "articles.get", "arguments": {"id": 999}}, ADMIN, 404, "not_found"),
         ("/mcp/tools/list", None, basic("admin", "wrong"), 401, "unauthorized"),
         ("/mcp/tools/list?cursor=!!!", None, ADMIN, 400, "invalid_cursor"),
         ("/mcp/tools/list?cursor=NTA", None, ADMIN, 200, None),
