@@ -135,7 +135,7 @@ def _task_response(request: Request, record: TaskRecord, status: int = 200) -> R
 def call_built_in(name: str, params: Any, request: Request, registry: Registry, caller: Caller) -> Any:
     """Answer one of `BUILT_IN`. Polling counts toward no rate limit.
 
-    :raises MethodNotFound: if it is none of them.
+    :raises MethodNotFound: if there is no such method.
     """
     if name not in BUILT_IN:
         raise MethodNotFound(name)
@@ -147,10 +147,10 @@ def call_built_in(name: str, params: Any, request: Request, registry: Registry, 
 
 
 def _rpc_get(request: Request, registry: Registry, caller: Caller, id: Any = None) -> Any:
-    def spell(error: RpcError) -> Any:
+    def describe_error(error: RpcError) -> Any:
         return RpcResponse(None, error=error).to_json()["error"]
 
-    return _describe_all(_service().get(_checked_id(id), registry, caller), request, spell)
+    return _describe_all(_service().get(_checked_id(id), registry, caller), request, describe_error)
 
 
 def _rpc_cancel(request: Request, registry: Registry, caller: Caller, id: Any = None) -> Any:
@@ -195,12 +195,12 @@ def _describe(record: TaskRecord, service: Tasks, request: Request) -> dict[str,
     return {**describe_plainly(record, service), "url": task_url(request, record)}
 
 
-def _describe_all(record: TaskRecord, request: Request, spell: Callable[[RpcError], Any]) -> dict[str, Any]:
-    """Describe a task with its result or its error, as the face spells errors."""
+def _describe_all(record: TaskRecord, request: Request, describe_error: Callable[[RpcError], Any]) -> dict[str, Any]:
+    """Describe a task with its result or its error, which each face describes in its own format."""
     described: dict[str, Any] = {"task": _describe(record, _service(), request)}
     error = error_of(record)
     if error is not None:
-        described["error"] = spell(error)
+        described["error"] = describe_error(error)
     elif record.state == COMPLETED:
         described["result"] = result_of(record).plain
     return described

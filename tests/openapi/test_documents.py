@@ -125,7 +125,7 @@ def test_a_function_is_called_once_before_the_first_request() -> None:
     site = Site(rpc, app)
     assert site.client.get("/books").status_code == 200
     assert calls == []
-    assert [site.names(), site.names()] == [[], []]  # nobody has the permission
+    assert [site.names(), site.names()] == [[], []]  # no caller has the permission
     assert calls == ["/mcp/tools/list"]
 
 
