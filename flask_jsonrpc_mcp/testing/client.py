@@ -147,7 +147,8 @@ class McpTestClient:
         """Run the tasks that wait for a worker, in this thread, and return how many runs that were.
 
         A test needs no worker: once an app has a test client, its own threads run no tasks. Unless
-        ``JSONRPC_MCP_TASKS_DATABASE`` is set, the tasks are in a file of their own, which is removed with the app.
+        ``JSONRPC_MCP_TASKS_DATABASE`` is set, the tasks are in a file of their own, which is removed with the app. So
+        create the first client before a task is started in any other way.
         """
         ran: int = _tasks().run_queued(self.app)
         return ran

@@ -144,6 +144,27 @@ def test_apps_have_databases_of_their_own_that_end_with_them() -> None:
     assert (second.run_tasks(), first.run_tasks()) == (0, 1)
 
 
+def test_the_first_client_is_created_before_a_task_is_started(tmp_path: Path) -> None:
+    def start(app: Flask) -> str:
+        call = {"name": "crash", "arguments": {}}
+        response = app.test_client().post("/mcp/tools/invoke", json=call, headers={"Prefer": "respond-async"})
+        assert response.status_code == 202
+        return response.headers["Location"]
+
+    app = make_site()
+    client, url = McpTestClient(app), start(app)
+    assert McpTestClient(app).run_tasks() == 1
+    assert client.run_tasks() == 0
+    assert app.test_client().get(url).get_json()["task"]["status"] == "completed"
+
+    database = f"sqlite:///{tmp_path / 'tasks.db'}"
+    too_late = make_site(JSONRPC_MCP_TASKS_DATABASE=database, JSONRPC_MCP_TASK_THREADS=0)
+    start(too_late)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match=r"was started before its first McpTestClient.*create the client first"):
+            McpTestClient(too_late)
+
+
 def test_a_database_that_a_setting_names_is_used(tmp_path: Path) -> None:
     file = tmp_path / "tasks.db"
     client = McpTestClient(make_site(JSONRPC_MCP_TASKS_DATABASE=f"sqlite:///{file}"))
