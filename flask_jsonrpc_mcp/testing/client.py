@@ -7,6 +7,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from flask import Flask
@@ -263,7 +264,7 @@ class McpTestClient:
         content: list[Message] = []
         if exchange.unanswered:
             outcome = exchange.failure()
-        elif "result" not in body:
+        elif "result" not in body or reply.status == HTTPStatus.ACCEPTED:  # a task is no result
             outcome = read_failure(reply, self._conversation.registry)
         elif is_mcp and body["result"].get("isError"):
             outcome, content = read_failure(reply, self._conversation.registry), body["result"]["content"]

@@ -32,6 +32,12 @@ def make_site(**config: Any) -> Flask:
         """Fail by mistake."""
         raise KeyError("paper")
 
+    @rpc.method("publish")
+    @mcp_tool(task="required")
+    def publish() -> str:
+        """Publish the reports, which takes long."""
+        return "published"
+
     @rpc.method("ask")
     @mcp_tool(task=True)
     def ask() -> str:
@@ -98,6 +104,19 @@ def test_a_call_that_is_wrong_makes_no_task(client: McpTestClient, face: str) ->
         AssertionError, match="count did not become a task, but returned 3; was it registered with task="
     ):
         client.start("count")
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_a_call_of_a_tool_that_is_always_a_task_says_to_start_it(client: McpTestClient, face: str) -> None:
+    client = client.over(face)
+    error = client.call("publish").error
+    assert error.slug == ("missing_capability" if face == "mcp" else "http_202")
+    assert error.advice == "it runs as a task: call it with start(), then run_tasks()"
+    with pytest.raises(CallFailed, match=r"call it with start\(\), then run_tasks\(\)"):
+        assert client.call("publish").value
+    task = client.start("publish")
+    client.run_tasks()
+    assert task.result.value == "published"
 
 
 @pytest.mark.parametrize("face", FACES)
