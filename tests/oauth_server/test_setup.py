@@ -160,6 +160,38 @@ def test_ids_may_be_numbers(plain_site: Site) -> None:
         assert [grant.user_id for grant in plain_site.oauth.grants_of(7)] == ["7"]
 
 
+def test_a_user_loader_that_does_not_find_the_user_is_found_before_consent(
+    plain_site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The usual mistake: ids are numbers, and the user_loader gets a text."""
+    users: dict[Any, Any] = {7: {"id": 7}}
+    plain_site.oauth.user_loader(users.get)
+    plain_site.log_in(7)  # type: ignore[arg-type]
+    page = plain_site.authorize()
+    assert_page(page, 403)
+    assert "this site does not find your account" in page.text
+    [error] = caplog.records
+    assert (error.levelname, error.getMessage()) == (
+        "ERROR",
+        "user_loader found no active user with the id '7', who has signed in. It gets the id as text: if your ids are"
+        " numbers, look up int(user_id)",
+    )
+    plain_site.oauth.user_loader(lambda user_id: users.get(int(user_id)))
+    assert plain_site.runs(plain_site.sign_in(7))  # type: ignore[arg-type]
+
+
+def test_a_user_loader_that_does_not_find_the_user_is_logged_when_a_client_asks_for_a_token(
+    plain_site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    tokens, code = plain_site.sign_in(), plain_site.code()
+    plain_site.users.clear()
+    for refused in (plain_site.redeem(code), plain_site.refresh(tokens["refresh_token"])):
+        assert_error(refused, "invalid_grant")
+        assert refused.get_json()["error_description"] == "The user is not known here any more."
+    logged = [(record.levelname, "gets the id as text" in record.getMessage()) for record in caplog.records]
+    assert logged == [("WARNING", True)] * 2
+
+
 def test_csrf_protection_of_the_app_does_not_stop_clients(tmp_path: Path) -> None:
     """The pages have a proof of their own; see case 93."""
     site = Site(tmp_path)
