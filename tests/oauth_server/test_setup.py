@@ -20,6 +20,7 @@ from flask_jsonrpc_mcp import McpBlueprint
 from flask_jsonrpc_mcp.doctor import examine
 from flask_jsonrpc_mcp.oauth import FileGrants, OAuthServer, SqlGrants
 from flask_jsonrpc_mcp.sign_in import FlaskSecurityAuth
+from tests.conftest import make_auth
 from tests.core.test_sign_in_extensions import security_site
 from tests.oauth_server.conftest import KEY, PUBLIC_URL, SCOPES, Site, answer_in, assert_error, assert_page
 from tests.support.servers import ROOT
@@ -73,6 +74,13 @@ def test_a_tool_cannot_need_a_scope_that_no_token_can_have() -> None:
 
         @rpc.tool(scopes=["articles:delete"])
         def delete() -> None: ...
+
+
+@pytest.mark.parametrize("in_list", [False, True])
+def test_the_server_in_place_of_its_resource_is_named(in_list: bool) -> None:
+    oauth = OAuthServer(scopes=SCOPES)
+    with pytest.raises(TypeError, match=r"a list of these, not OAuthServer; write auth=oauth\.resource$"):
+        McpBlueprint(auth=[make_auth(), oauth] if in_list else oauth)
 
 
 def make_app(**config: Any) -> Flask:
