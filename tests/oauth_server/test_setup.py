@@ -116,6 +116,19 @@ def test_a_doctor_finds_a_storage_that_cannot_be_written(tmp_path: Path) -> None
     assert list(slugs(site.app)) == ["oauth-grants"]
 
 
+@pytest.mark.parametrize(("policy", "found"), [("Strict", True), ("strict", True), ("Lax", False), (None, False)])
+def test_a_doctor_finds_a_session_cookie_that_does_not_come_along(
+    tmp_path: Path, policy: str | None, found: bool
+) -> None:
+    """A browser that comes from the site of an AI client does not send it."""
+    site = Site(tmp_path, config={"SESSION_COOKIE_SAMESITE": policy})
+    why = (
+        "SESSION_COOKIE_SAMESITE is 'Strict': browsers that come from the site of an AI client do not send the session"
+        " cookie, so people have to log in each time"
+    )
+    assert slugs(site.app) == ({"oauth-cookie": why} if found else {})
+
+
 def test_tokens_without_their_server_are_an_error_of_the_app(plain_site: Site) -> None:
     app = make_app()
     app.register_blueprint(McpBlueprint(auth=plain_site.oauth.resource))
