@@ -164,6 +164,7 @@ class Pages:
             user=self._name_of(user_id),
             proof=sign_for(CONSENT_AGE, CONSENT, user_id),
             action=url_for(request.endpoint or ""),
+            home=_home(),
         )
 
     def _connected(self, grants: list[Grant]) -> list[ConnectedApp]:
@@ -198,3 +199,9 @@ class Pages:
         response.headers["Referrer-Policy"] = "same-origin"
         response.headers["Cache-Control"] = "no-store"
         return response
+
+
+def _home() -> str | None:
+    """Return the path of the app's own home page, if it has one."""
+    adapter = current_app.create_url_adapter(request)
+    return f"{request.script_root}/" if adapter is not None and adapter.test("/", "GET") else None
