@@ -90,6 +90,8 @@ class EndpointTools(Decorators):
         from .openapi.tools import tool_from_view
 
         check_options("tool", options, ToolOptions)
+        if not isinstance(endpoint, str):
+            raise TypeError(f"{name}: give the name of an endpoint, as for url_for, not {endpoint!r}")
 
         def load() -> None:
             app = current_app._get_current_object()  # type: ignore[attr-defined]
