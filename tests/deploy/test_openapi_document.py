@@ -60,7 +60,7 @@ def test_it_is_valid_openapi_3_1(document: Path) -> None:
     run("openapi-spec-validator", "--schema", "3.1", document, folder=document.parent)
 
 
-def test_schemathesis_finds_nothing(server: Server, tmp_path: Path) -> None:
+def test_schemathesis_finds_nothing(server: Server, document: Path, tmp_path: Path) -> None:
     """Every answer to valid and invalid arguments, with and without credentials, is what the document says."""
     out = run(
         *(
@@ -75,7 +75,9 @@ def test_schemathesis_finds_nothing(server: Server, tmp_path: Path) -> None:
         *("--exclude-checks", "allow_header_conformance", "--no-color"),
         folder=tmp_path,
     )
-    assert "22 selected / 22 total" in out
+    operations = sum(map(len, json.loads(document.read_bytes())["paths"].values()))
+    assert operations > 20
+    assert f"{operations} selected / {operations} total" in out
 
 
 def test_a_generated_client_calls_the_site(server: Server, document: Path) -> None:
