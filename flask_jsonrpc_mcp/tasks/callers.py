@@ -1,4 +1,7 @@
-"""The caller of a task in the worker: found by name, with the permissions of then and of now. No credentials."""
+"""The caller of a task: who may see it, and who it is in the worker, found by name. No credentials.
+
+In the worker a caller has the permissions of then that are also those of now.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +35,17 @@ def store_caller(caller: Caller, auth: Authenticator) -> dict[str, Any]:
             code=-32603,
         )
     return {**stored, "identity": list(identity)}
+
+
+def may_see(caller: Caller, record: TaskRecord) -> bool:
+    """Whether a task is this caller's own, or an anonymous one's, and the access token has all scopes that created it.
+
+    A task that was created before scopes applied is not for access tokens.
+    """
+    if record.owner not in ("", caller.principal):
+        return False
+    scopes = record.caller["scopes"]
+    return caller.scopes is None or (scopes is not None and caller.scopes.issuperset(scopes))
 
 
 def restore_caller(record: TaskRecord, auth: Authenticator) -> Caller | None:

@@ -29,7 +29,7 @@ from ..errors import (
 )
 from ..registry import EXTENSION as REGISTRIES
 from ..registry import Registry
-from .callers import store_caller
+from .callers import may_see, store_caller
 from .offering import WAIT, Offering, TaskEngine
 from .records import (
     CANCELLED,
@@ -131,12 +131,12 @@ class Tasks:
     def get(self, task_id: str, registry: Registry, caller: Caller) -> TaskRecord:
         """Return a task of a caller.
 
-        :raises UnknownTask: if there is no such task, or it is another caller's, or it has expired.
+        :raises UnknownTask: if there is no such task, or the caller may not see it, or it has expired.
         """
         record = self.records.get(task_id) if task_id.isascii() and len(task_id) <= 64 else None
         if record is None or record.expires <= time.time() or record.blueprint != self.name_of(registry):
             raise UnknownTask()
-        if record.owner not in ("", caller.principal):
+        if not may_see(caller, record):
             raise UnknownTask()
         if record.state == RUNNING and self.settle_if_lost(record):
             return self.get(task_id, registry, caller)
