@@ -216,13 +216,13 @@ class Authenticator:
         return self._signed_in(user, Authorization(LOCAL, {"username": name}), None, LOCAL)
 
     def load_user(self, name: str, scheme: str) -> tuple[Any, frozenset[str]] | None:
-        """Return a user, and the current permissions, without credentials; ``None`` if there is no such user.
+        """Return a user, and the current permissions, without credentials; ``None`` if the account is gone or closed.
 
         :param name: The name of the `Caller`; the user itself if there is no ``user_loader``.
         :param scheme: How the caller had signed in.
         """
         user = name if self.user_loader is None else current_app.ensure_sync(self.user_loader)(name)
-        if is_refused(user):
+        if is_refused(user) or getattr(user, "is_active", True) is False:  # as in Flask-Login
             return None
         # On the command line, which has no scheme of its own, all of them count.
         same = [each for each in self.sign_ins if scheme in (LOCAL, (each.scheme or APP).lower())]

@@ -31,15 +31,18 @@ class User(dict[str, Any]):
 
 
 class Site(oauth_server.Site):
-    """A site that is its own authorization server, with tools for tasks. The test is the worker."""
+    """A site that is its own authorization server, with tools for tasks. The test is the worker.
+
+    :param loaded: The accounts for workers.
+    """
 
     def __init__(self, folder: Path) -> None:
-        self.users = {"ada": User(id="ada")}
+        self.users, self.loaded = {"ada": User(id="ada")}, {"ada": User(id="ada")}
         self.oauth = OAuthServer(scopes=oauth_server.SCOPES, grants=oauth_server.file_grants(folder))
         self.oauth.signed_in(lambda: session.get("user"))
         self.oauth.user_loader(self.users.get)
         self.rpc = McpBlueprint(auth=self.oauth.resource)
-        self.rpc.user_loader(self.users.get)
+        self.rpc.user_loader(self.loaded.get)
         self.exported: list[str] = []
         self.rpc.tool("export", scopes=[WRITE], task=True)(self._export)
         self.rpc.tool("count", task=True)(lambda: 3)
@@ -140,3 +143,31 @@ def test_a_token_listens_to_tasks_that_its_scopes_allow(
     ids = [broad.start("export"), narrow.start("count")]
     with Listening(site, {"taskIds": ids}, headers=narrow.headers, capabilities=CAPABILITIES) as stream:  # type: ignore[arg-type]
         assert stream.next() == acknowledged({"taskIds": ids[1:]})
+
+
+def test_a_worker_runs_nothing_for_a_grant_that_was_revoked(site: Site, broad: TaskClient) -> None:
+    task_id = broad.start("export")
+    with site.app.app_context():
+        site.oauth.revoke_user("ada")
+    site.work(task_id)
+    assert site.exported == []
+    again = TaskClient(site.http, site.headers(f"{READ} {WRITE}"))
+    ended = again.get(task_id)
+    assert (ended["status"], ended["error"]) == ("failed", {"code": -32602, "message": "Unknown tool: export"})
+    task_id = again.start("export")
+    site.work(task_id)
+    assert (again.get(task_id)["status"], site.exported) == ("completed", ["ada"])
+
+
+@pytest.mark.parametrize("accounts", ["users", "loaded"])
+def test_a_worker_runs_nothing_for_an_account_that_was_closed(site: Site, broad: TaskClient, accounts: str) -> None:
+    task_id = broad.start("export")
+    getattr(site, accounts)["ada"].is_active = False
+    site.work(task_id)
+    assert (site.exported, tasks_of(site.app).records.get(task_id).state) == ([], "failed")  # type: ignore[union-attr]
+
+
+def test_nothing_of_an_access_token_is_stored(site: Site, broad: TaskClient) -> None:
+    stored = repr(tasks_of(site.app).records.get(broad.start("export")))
+    token = broad.headers["Authorization"].removeprefix("Bearer ")
+    assert not [part for part in (token, *token.split(".")) if part in stored]
