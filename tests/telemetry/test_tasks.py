@@ -81,3 +81,12 @@ def test_an_app_that_cannot_keep_tasks_is_not_ready(tmp_path: Path) -> None:
         assert response.get_json()["checks"]["tasks"]["ok"] is is_ready
         assert str(tmp_path) not in response.text
         tasks_of(site.app).records.close()
+
+
+def test_without_the_database_of_tasks_all_other_metrics_are_served(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    site = make_site(tmp_path / "file", telemetry=[Prometheus(access=[], registry=CollectorRegistry())])
+    site.invoke("work", {})
+    found = metrics_of(site)
+    assert ("mcp_queue_depth" in found, found["mcp_calls_total"]) == (False, {("work", "rest", "ok"): 1})
+    tasks_of(site.app).records.close()
