@@ -20,6 +20,7 @@ from tests.support.mcp_messages import error
 from tests.support.tokens import bearer
 from tests.support.waiting import until
 from tests.tasks.conftest import CAPABILITIES, TaskClient
+from tests.telemetry.test_audit import Kept
 
 READ, WRITE = "articles:read", "articles:write"
 
@@ -41,7 +42,8 @@ class Site(oauth_server.Site):
         self.oauth = OAuthServer(scopes=oauth_server.SCOPES, grants=oauth_server.file_grants(folder))
         self.oauth.signed_in(lambda: session.get("user"))
         self.oauth.user_loader(self.users.get)
-        self.rpc = McpBlueprint(auth=self.oauth.resource)
+        self.audit = Kept()
+        self.rpc = McpBlueprint(auth=self.oauth.resource, audit=self.audit)
         self.rpc.user_loader(self.loaded.get)
         self.exported: list[str] = []
         self.rpc.tool("export", scopes=[WRITE], task=True)(self._export)
@@ -171,3 +173,11 @@ def test_nothing_of_an_access_token_is_stored(site: Site, broad: TaskClient) -> 
     stored = repr(tasks_of(site.app).records.get(broad.start("export")))
     token = broad.headers["Authorization"].removeprefix("Bearer ")
     assert not [part for part in (token, *token.split(".")) if part in stored]
+
+
+def test_the_audit_of_a_run_in_a_worker_has_the_client_of_the_token(site: Site) -> None:
+    client_id = site.client_id(client_name="Exporter")
+    token = site.sign_in(scope=WRITE, client_id=client_id)["access_token"]
+    site.work(TaskClient(site.http, bearer(token)).start("export"))
+    record = site.audit.take()
+    assert (record["tool"], record["caller"], record["client_id"]) == ("export", "ada", client_id)
