@@ -303,7 +303,9 @@ def _make_sign_ins(auth: Any) -> Iterator[SignIn]:
         yield FunctionSignIn(auth)
     else:
         kind = type(auth).__name__
-        raise TypeError(f"auth must be a Flask-HTTPAuth object, a function, or a list of these, not {kind}")
+        # An OAuthServer, whose module is not imported here, because it needs packages that may not be installed.
+        fix = "; write auth=oauth.resource" if isinstance(getattr(auth, "resource", None), HTTPAuth) else ""
+        raise TypeError(f"auth must be a Flask-HTTPAuth object, a function, or a list of these, not {kind}{fix}")
 
 
 def _name_to_log(user: Any, credentials: Authorization, sign_in: SignIn | None) -> str:

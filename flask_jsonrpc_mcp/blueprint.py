@@ -132,7 +132,7 @@ class McpBlueprint(EndpointTools, Blueprint):
             raise TypeError(f"telemetry= takes a list; write telemetry=[{type(telemetry).__name__}(...)]")
         observers = [("telemetry", each) for each in telemetry] + ([] if audit is None else [("audit", audit)])
         for option, observer in observers:
-            if not hasattr(observer, "observe"):
+            if isinstance(observer, type) or not hasattr(observer, "write" if option == "audit" else "routes"):
                 raise TypeError(
                     f"{option}= takes objects of flask_jsonrpc_mcp.telemetry, such as"
                     f" {'AuditLog(logger)' if option == 'audit' else '[OpenTelemetry()]'}, not {observer!r}"

@@ -84,6 +84,7 @@ CHECKS = {
     ),
     "oauth-server": (ERROR, "register it: app.register_blueprint(oauth)"),
     "oauth-login": (ERROR, "name the login page, and who is signed in; see docs/oauth-server.md"),
+    "oauth-cookie": (WARNING, "set SESSION_COOKIE_SAMESITE = 'Lax'"),
     "oauth-grants": (ERROR, "let the app write there, or pass OAuthServer(grants=...)"),
     "no-secret-key": (WARNING, "set SECRET_KEY, the same in every process"),
     "no-proxy-fix": (WARNING, "wrap the app: app.wsgi_app = ProxyFix(app.wsgi_app, ...)"),

@@ -92,6 +92,8 @@ class EndpointTools(Decorators):
 
         _refuse_tasks(f"add_view {name!r}", options)
         check_options("tool", options, ToolOptions)
+        if not isinstance(endpoint, str):
+            raise TypeError(f"{name}: give the name of an endpoint, as for url_for, not {endpoint!r}")
 
         def load() -> None:
             app = current_app._get_current_object()  # type: ignore[attr-defined]

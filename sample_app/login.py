@@ -65,7 +65,8 @@ def form_token() -> str:
 
 
 def _is_own_form() -> bool:
-    return hmac.compare_digest(session.get("form_token", "-").encode(), request.form.get("form_token", "").encode())
+    token: str | None = session.get("form_token")
+    return token is not None and hmac.compare_digest(token.encode(), request.form.get("form_token", "").encode())
 
 
 def _page_to_return_to() -> str:

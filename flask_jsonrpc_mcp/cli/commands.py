@@ -289,7 +289,8 @@ def run_doctor(ignore: tuple[str, ...], show_all: bool, json_output: bool | None
     ignored = [*([] if show_all else current_app.config.get(PREFIX + "DOCTOR_IGNORE", ())), *ignore]
     try:
         registries = registries_of(current_app)
-        findings = examine(current_app, ignore=ignored)
+        # The app itself, because checks look it up in weak dictionaries.
+        findings = examine(current_app._get_current_object(), ignore=ignored)  # type: ignore[attr-defined]
     except (LookupError, ValueError) as error:
         raise click.UsageError(str(error)) from error
     if output.wants_json(json_output):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..tasks.service import Tasks
 
 # Strings, because SQLAlchemy is an extra; a test compares them with those of the records.
-STATES = ("queued", "running", "input_required", "completed", "failed", "cancelled")
+STATUSES = ("queued", "running", "input_required", "completed", "failed", "cancelled")
 
 SHORT_ID = 12
 """Characters of an id in lists. Commands accept any beginning that only one task has."""
@@ -43,19 +43,19 @@ def tasks() -> None:
 
 
 @tasks.command("list")
-@click.option("--state", type=click.Choice(STATES), help="List those in this state.")
+@click.option("--status", type=click.Choice(STATUSES), help="List those with this status.")
 @click.option("--user", metavar="NAME", help="List those of this user.")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(min=1), help="List at most so many.")
 @output.json_option
 @with_appcontext
-def list_tasks(state: str | None, user: str | None, limit: int, json_output: bool | None) -> None:
+def list_tasks(status: str | None, user: str | None, limit: int, json_output: bool | None) -> None:
     """List the tasks of all callers, the newest first."""
     service = _service()
     from ..tasks.records import tasks as table
 
     conditions: list[Any] = [table.c.expires > time.time()]
-    if state is not None:
-        conditions.append(table.c.state == state)
+    if status is not None:
+        conditions.append(table.c.state == status)
     if user is not None:
         conditions.append(table.c.user == user)
     records = service.records.find(*conditions, limit=limit, newest_first=True)
@@ -64,7 +64,7 @@ def list_tasks(state: str | None, user: str | None, limit: int, json_output: boo
         return
     if not records:
         click.echo("There are no tasks")
-    rows = [("ID", "Tool", "State", "User", "Age", "Message")]
+    rows = [("ID", "Tool", "Status", "User", "Age", "Message")]
     for record in records:
         message = service.status_message(record) or _error_text(record)
         age = _age(time.time() - record.created)
@@ -182,9 +182,9 @@ def _find(service: Tasks, id: str) -> TaskRecord:
 def _describe(record: TaskRecord, service: Tasks) -> dict[str, Any]:
     from ..tasks.describing import describe_plainly
 
-    described = describe_plainly(record, service)
-    own = {"state": record.state, "user": record.user, "blueprint": record.blueprint}
-    return {**{name: value for name, value in described.items() if name != "status"}, **own}
+    # Unlike clients, operators see whether a worker has begun: "queued" or "running", not "working".
+    own = {"status": record.state, "user": record.user, "blueprint": record.blueprint}
+    return {**describe_plainly(record, service), **own}
 
 
 def _details(record: TaskRecord) -> dict[str, Any]:

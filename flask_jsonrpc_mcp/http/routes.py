@@ -140,7 +140,7 @@ class Route:
                 return self._show_page(request)
             if view is None:
                 return self._options(request.method)
-            if registry.pending:
+            if registry.pending and not self.open:
                 registry.load()
             # Without a url_rule `HostApp` calls this, for a 404 at most. The app cannot limit password guesses there.
             is_open = self.open or request.url_rule is None

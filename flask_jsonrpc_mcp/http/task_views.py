@@ -110,7 +110,7 @@ def cancel_task(request: Request, registry: Registry, caller: Caller, task_id: s
 
 def list_tasks(request: Request, registry: Registry, caller: Caller) -> Response:
     if not caller.principal:
-        raise Unauthorized() if caller.may_sign_in else NoSuchPath()
+        raise Unauthorized() if caller.may_sign_in else NoSuchPath("Anonymous callers have no list of tasks")
     query = first_values(request)
     return json_response(_list(request, registry, caller, query.get("status"), query.get("cursor")))
 

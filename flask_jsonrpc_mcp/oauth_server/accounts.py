@@ -8,6 +8,7 @@ from typing import Any
 
 from flask import Response, current_app, redirect, request, url_for
 
+from ..errors import MAX_QUOTED, one_line
 from ..httpauth import is_refused
 
 DEFAULT_VIEW = "login"
@@ -71,6 +72,18 @@ class Accounts:
         user = current_app.ensure_sync(loader)(user_id)
         # Flask-Login, too, lets no inactive user in.
         return None if is_refused(user) or getattr(user, "is_active", True) is False else user
+
+    def load_signed_in(self, user_id: str, level: int) -> Any:
+        """Load a user who has signed in. If there is none, log it, because ``user_loader`` may be wrong."""
+        user = self.load(user_id)
+        if user is None:
+            current_app.logger.log(
+                level,
+                "user_loader found no active user with the id %r, who has signed in. It gets the id as text: if your"
+                " ids are numbers, look up int(user_id)",
+                one_line(user_id, MAX_QUOTED),
+            )
+        return user
 
     def go_to_login(self) -> Response:
         """Redirect to the login page, which redirects back."""

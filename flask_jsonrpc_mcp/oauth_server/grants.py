@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 KEEP_ENDED = 3600
 """Seconds for which the row of an ended grant is kept; longer than a code is valid."""
 
+CLOCK_SKEW = 600
+"""Seconds by which the clocks of two machines may differ; less than `KEEP_ENDED`."""
+
 TIMEOUT = 5.0
 """Seconds that a statement waits for the writes of other processes."""
 
@@ -44,8 +47,10 @@ OF_USER = f"""SELECT {COLUMNS} FROM oauth_grants WHERE user_id = :user_id AND ex
 # Of several processes that try this at once, one succeeds.
 ROTATE = """UPDATE oauth_grants SET generation = generation + 1, refreshed_at = :now, expires_at = :expires_at
     WHERE id = :id AND generation = :generation AND expires_at > :now"""
-REVOKE = "UPDATE oauth_grants SET expires_at = :now WHERE id = :id AND expires_at > :now"
-REVOKE_USER = "UPDATE oauth_grants SET expires_at = :now WHERE user_id = :user_id AND expires_at > :now"
+# So long ago that it has ended by the clocks of all machines.
+ENDED = f"expires_at = :now - {CLOCK_SKEW}"
+REVOKE = f"UPDATE oauth_grants SET {ENDED} WHERE id = :id AND expires_at > :now"  # noqa: S608 - a constant
+REVOKE_USER = f"UPDATE oauth_grants SET {ENDED} WHERE user_id = :user_id AND expires_at > :now"  # noqa: S608
 
 
 @dataclass(frozen=True)
@@ -91,7 +96,8 @@ class Grants(ABC):
         except self.duplicates:
             raise
         except self.failures as error:
-            current_app.logger.error("the grants of OAuth cannot be used: %s", one_line(str(error), MAX_QUOTED))
+            facts = {"reason": one_line(str(error), MAX_QUOTED)}
+            current_app.logger.error("the grants of OAuth cannot be used: %(reason)s", facts, extra=facts)
             raise SignInUnavailable() from error
 
     def insert(self, grant: Grant) -> bool:

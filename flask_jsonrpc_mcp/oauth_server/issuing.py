@@ -133,6 +133,9 @@ class Issuing:
         problem = self.accounts.find_problem()
         if problem is not None:
             yield "oauth-login", problem
+        if str(current_app.config["SESSION_COOKIE_SAMESITE"]).lower() == "strict":
+            why = "browsers that come from the site of an AI client do not send the session cookie"
+            yield "oauth-cookie", f"SESSION_COOKIE_SAMESITE is 'Strict': {why}, so people have to log in each time"
         try:
             self.grants.of_user("")
         except SignInUnavailable as error:

@@ -6,6 +6,7 @@ send it, and nothing can change in between. That is why Flask-WTF's ``CSRFProtec
 
 from __future__ import annotations
 
+import logging
 import secrets
 import time
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ MAX_BODY = 64 * 1024
 
 UNKNOWN_CLIENT = "The app that sent you here is not known, or its description cannot be read."
 UNKNOWN_REDIRECT = "The app that sent you here asks to send you to an address that it has not registered."
+UNKNOWN_USER = "You are signed in, but this site does not find your account, or your account is closed."
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,8 @@ class Pages:
             return self._endpoints.redirect_with(error, parameters, redirect_uri)
         if user_id is None:
             return self._issuing.accounts.go_to_login()
+        if self._issuing.accounts.load_signed_in(user_id, logging.ERROR) is None:
+            return self._problem("This app cannot be connected", UNKNOWN_USER, 403)
         query = digest(request.query_string.decode("ascii", "replace"))
         if request.method != "POST":
             return self._ask(client, parameters, redirect_uri, user_id, query)
@@ -160,6 +164,7 @@ class Pages:
             user=self._name_of(user_id),
             proof=sign_for(CONSENT_AGE, CONSENT, user_id),
             action=url_for(request.endpoint or ""),
+            home=_home(),
         )
 
     def _connected(self, grants: list[Grant]) -> list[ConnectedApp]:
@@ -194,3 +199,9 @@ class Pages:
         response.headers["Referrer-Policy"] = "same-origin"
         response.headers["Cache-Control"] = "no-store"
         return response
+
+
+def _home() -> str | None:
+    """Return the path of the app's own home page, if it has one."""
+    adapter = current_app.create_url_adapter(request)
+    return f"{request.script_root}/" if adapter is not None and adapter.test("/", "GET") else None

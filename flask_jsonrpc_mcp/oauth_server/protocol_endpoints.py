@@ -7,6 +7,7 @@ before a token leaves; and a request is for one resource (RFC 8707).
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from typing import Any
 
@@ -213,7 +214,7 @@ class _CodeGrant(AuthorizationCodeGrant):  # type: ignore[misc]
         return self.server.issuing.read_code(code, client)  # type: ignore[no-any-return]
 
     def authenticate_user(self, authorization_code: Code) -> Any:
-        return self.server.issuing.accounts.load(authorization_code.user_id)
+        return _load_user(self.server.issuing, authorization_code.user_id)
 
     def generate_token(self, **options: Any) -> dict[str, Any]:
         # This uses up the code. Authlib deletes it after the token is made, so two requests at once would get one each.
@@ -241,10 +242,7 @@ class _RefreshGrant(RefreshTokenGrant):  # type: ignore[misc]
         return token
 
     def authenticate_user(self, refresh_token: HeldToken) -> Any:
-        user = self.server.issuing.accounts.load(refresh_token.grant.user_id)
-        if not user:
-            raise InvalidGrantError("The user is not known here any more.")
-        return user
+        return _load_user(self.server.issuing, refresh_token.grant.user_id)
 
     def issue_token(self, user: Any, refresh_token: HeldToken) -> dict[str, Any]:
         # This replaces the refresh token, in one step. Authlib revokes the old one after the new one is made.
@@ -267,6 +265,13 @@ class _Revocation(RevocationEndpoint):  # type: ignore[misc]
 
     def revoke_token(self, token: HeldToken, request: Parameters) -> None:
         self.server.issuing.grants.revoke(token.grant.id)
+
+
+def _load_user(issuing: Issuing, user_id: str) -> Any:
+    user = issuing.accounts.load_signed_in(user_id, logging.WARNING)
+    if user is None:
+        raise InvalidGrantError("The user is not known here any more.")
+    return user
 
 
 def _check_resource(request: Parameters, granted: str) -> None:

@@ -316,6 +316,8 @@ def _header(parameter: Parameter, value: Any) -> str:
 def _field(argument: str, value: Any) -> Any:
     if isinstance(value, Mapping) and "content" in value and value.keys() <= FILE["properties"].keys():
         name = value.get("filename") or "file"
+        if not name.isprintable() or '"' in name or "\\" in name:  # werkzeug writes it into a header as it is
+            raise InvalidParams([Problem(pointer("", argument, "filename"), "must be a plain file name")])
         return FileStorage(BytesIO(_decode(argument, value["content"], "content")), filename=name)
     return as_text(value)
 

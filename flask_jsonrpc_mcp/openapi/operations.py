@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -57,8 +58,10 @@ class Operation:
 
     def matches(self, pattern: str) -> bool:
         """Return whether a pattern of ``include`` chooses it."""
-        names = [self.id, f"{self.method} {self.path}", *(TAG + tag for tag in self.tags)]
-        return any(fnmatchcase(name, pattern) for name in names)
+        method, _, path = pattern.partition(" ")
+        if fnmatchcase(self.method, method.upper()) and fnmatchcase(self.path, path):
+            return True
+        return any(fnmatchcase(name, pattern) for name in (self.id, *(TAG + tag for tag in self.tags)))
 
 
 Include: TypeAlias = Iterable[str] | Callable[[Operation], bool]
@@ -70,6 +73,8 @@ def read_operations(document: Any) -> list[Operation]:
 
     :raises ValueError: if it is not an OpenAPI 3 or Swagger 2 document.
     """
+    if isinstance(document, (str, os.PathLike)):
+        raise TypeError("the document must be a dict or a function that returns one, not a path; load the file first")
     version = str(document.get("openapi", document.get("swagger", ""))) if isinstance(document, Mapping) else ""
     if not version.startswith(("2.", "3.")):
         raise ValueError('this is not an OpenAPI document: the member "openapi" must be 3.x, or "swagger" 2.0')
@@ -133,6 +138,7 @@ def choose(operations: Iterable[Operation], include: Include) -> list[Operation]
     for pattern in patterns:
         if not any(operation.matches(pattern) for operation in known):
             names = [operation.id for operation in known] + [TAG + tag for each in known for tag in each.tags]
+            names += [f"{each.method} {each.path}" for each in known if "/" in pattern]
             close = " or ".join(get_close_matches(pattern, dict.fromkeys(names), n=2))
             hint = f"did you mean {close}?" if close else f"there are {', '.join(list(dict.fromkeys(names))[:10])}"
             raise ValueError(f"include: no operation matches {pattern!r}; {hint}")

@@ -39,6 +39,11 @@ class Offering:
         self._lock = threading.Lock()
         self._pid = 0
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether a task of this app was ever offered."""
+        return self._pid != 0
+
     def offer(self, task_id: str, queue: str | None, engine: TaskEngine, *, wait: float = 0.0) -> None:
         """Offer a task soon.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..schema.walk import Schema, is_secret, resolve
+from ..schema.walk import Schema, is_secret, resolve, walk
 from ..strict_json import write
 
 HIDDEN = "[hidden]"
@@ -34,6 +34,11 @@ def show_arguments(arguments: Any, schema: Schema) -> Any:
     return shown if size <= MAX_SHOWN else {"...": f"{size} bytes"}
 
 
+def has_secrets(schema: Schema) -> bool:
+    """Whether an argument, or a part of one, can be a secret."""
+    return any(map(is_secret, walk(schema)))
+
+
 def _named(arguments: Any, schema: Schema) -> Mapping[str, Any]:
     if isinstance(arguments, Mapping):
         return arguments
@@ -48,7 +53,10 @@ def _without_secrets(value: Any, schemas: list[Any], root: Schema) -> Any:
     if any(map(is_secret, applying)):
         return SECRET
     if isinstance(value, Mapping):
-        return {name: _without_secrets(inner, _members(applying, name), root) for name, inner in value.items()}
+        return {
+            name: HIDDEN if _is_unknown(applying, name) else _without_secrets(inner, _members(applying, name), root)
+            for name, inner in value.items()
+        }
     if isinstance(value, list):
         return [_without_secrets(inner, _items(applying, index), root) for index, inner in enumerate(value)]
     return value
@@ -68,6 +76,16 @@ def _applying(schemas: list[Any], root: Schema) -> Iterator[Schema]:
         for keyword in _BRANCHES:
             waiting += schema.get(keyword, ())
         waiting += (schema.get(keyword) for keyword in _ALTERNATIVES)
+
+
+def _is_unknown(schemas: list[Schema], name: str) -> bool:
+    """Whether a schema forbids a member of this name: it may be a misspelt secret."""
+    return any(
+        schema.get("additionalProperties") is False
+        and name not in schema.get("properties", {})
+        and not schema.get("patternProperties")
+        for schema in schemas
+    )
 
 
 def _members(schemas: list[Schema], name: str) -> list[Any]:

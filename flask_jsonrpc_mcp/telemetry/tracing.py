@@ -29,7 +29,7 @@ from .conventions import (
     failure_of,
     operation_of,
 )
-from .redaction import show_arguments
+from .redaction import has_secrets, hide_arguments, show_arguments
 
 try:
     from opentelemetry import context as otel_context
@@ -95,8 +95,9 @@ class OpenTelemetry:
     :param tracer_provider: By default the global one.
     :param meter_provider: By default the global one.
     :param record_caller: Record the caller's name as ``enduser.id``, and the address as ``client.address``.
-    :param record_arguments: Record the arguments of tools, without those marked with ``Secret``, and the texts and
-        tracebacks of unexpected exceptions, which may contain arguments.
+    :param record_arguments: Record the arguments of tools, and the texts and tracebacks of unexpected exceptions,
+        which may contain arguments. Those marked with ``Secret`` are replaced, and a tool with one has no exceptions
+        recorded.
     :param record_results: Record the results of tools that MCP clients call.
     """
 
@@ -207,7 +208,9 @@ class OpenTelemetry:
                     **(_arguments(call.arguments, method) if is_tool and self._record_arguments else {}),
                 }
             )
-        return _Run(span, parent, with_exceptions=self._record_arguments)
+        # The text of an exception may quote any argument.
+        with_exceptions = self._record_arguments and not has_secrets(method.params.schema)
+        return _Run(span, parent, with_exceptions=with_exceptions)
 
     def _around_questions(
         self, ask: Callable[[Mapping[str, Question]], Mapping[str, Any]], questions: Mapping[str, Question]
@@ -247,7 +250,8 @@ def _continued(meta: Any, ambient: Context) -> Context:
 
 
 def _arguments(arguments: Any, method: Any) -> dict[str, str]:
-    shown = show_arguments(arguments, {} if method is None else method.params.schema)
+    # The name of a tool may be misspelt, and then nothing says which arguments are secrets.
+    shown = hide_arguments(arguments, {}) if method is None else show_arguments(arguments, method.params.schema)
     return {"gen_ai.tool.call.arguments": write(shown).decode()}
 
 

@@ -15,11 +15,14 @@ from werkzeug.datastructures import Headers
 
 from .. import errors
 from ..call import METHOD, Call
-from ..errors import MAX_ERROR_TEXT, InternalError, MethodNotFound, Problem, RpcError, one_line
+from ..errors import MAX_ERROR_TEXT, InternalError, MethodNotFound, MissingCapability, Problem, RpcError, one_line
 from ..lookup import why_not_found
 from ..registry import Registry
+from ..task_options import TASKS_EXTENSION
 
 Message = dict[str, Any]
+
+USE_START = "it runs as a task: call it with start(), then run_tasks()"
 
 _PACKAGE = errors.__name__.rpartition(".")[0]
 _ERRORS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, RpcError)]
@@ -216,7 +219,9 @@ def read_failure(reply: Reply, registry: Registry) -> Failure:
     if reply.observed.get("error") is not None:
         return _observed_failure(sent, registry, **reply.observed)
     if not isinstance(sent, dict):
-        return Failure(RpcError.code, f"http_{reply.status}", f"HTTP {reply.status} {HTTPStatus(reply.status).phrase}")
+        text = f"HTTP {reply.status} {HTTPStatus(reply.status).phrase}"
+        advice = USE_START if reply.status == HTTPStatus.ACCEPTED else None
+        return Failure(RpcError.code, f"http_{reply.status}", text, advice=advice)
     code = sent["code"]  # on REST the slug
     classes = (kind for kind in _ERRORS if code in (kind.slug, kind.code))
     kind = next((kind for kind in classes if reply.status in (kind.status, kind.rpc_status)), RpcError)
@@ -236,6 +241,9 @@ def _observed_failure(
         advice = why_not_found(call.name, call.caller, registry, call.kind, listed_only=call.listed_only)
     elif method is not None and not problems:
         cause = cause_of(error)
+    if isinstance(error, MissingCapability):
+        extensions = error.data["requiredCapabilities"].get("extensions", ())
+        advice = USE_START if TASKS_EXTENSION in extensions else None
     return Failure(code, error.slug, message, problems, error.data, cause, advice)
 
 

@@ -114,10 +114,18 @@ class StartedTask:
 
 
 def prepare(app: Flask) -> None:
-    """Let no thread of this process run tasks, and keep them in a database of the test unless a setting names one."""
-    app.config[PREFIX + "TASK_THREADS"] = 0
+    """Let no thread of this process run tasks, and keep them in a database of the test unless a setting names one.
+
+    :raises RuntimeError: if a task was started before, which is in another database and may run in a thread.
+    """
     if CAUSES in app.extensions:
         return
+    if tasks_of(app).offering.has_begun:
+        raise RuntimeError(
+            f"a task of {app.name!r} was started before its first McpTestClient, so a thread may run it at any time;"
+            " create the client first, right after the app"
+        )
+    app.config[PREFIX + "TASK_THREADS"] = 0
     app.extensions[CAUSES] = {}
     if app.config[PREFIX + "TASKS_DATABASE"] is None:
         folder = Path(tempfile.mkdtemp(prefix="mcp-tasks-"))

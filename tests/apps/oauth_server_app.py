@@ -55,4 +55,5 @@ def create_app() -> Flask:
         session["user"] = request.form["login"]
         return redirect(request.args["next"])
 
+    app.add_url_rule("/", "home", lambda: "home")
     return app

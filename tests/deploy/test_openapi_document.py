@@ -24,7 +24,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("openapi")
     env = {
         "DATABASE_URL": f"sqlite:///{folder / 'site.sqlite3'}",
-        "SECRET_KEY": "key",
+        "SECRET_KEY": "key" * 16,
         "SITE_ENV": "development",
         "WEB_CONCURRENCY": "2",
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -320,6 +321,15 @@ def test_100_what_the_app_revokes_ends_at_once(site: Site) -> None:
         site.oauth.revoke_user("ada")
         assert [site.runs(each) for each in (mine, other, of_eve)] == [False, False, True]
         assert (site.oauth.grants_of("ada"), len(site.oauth.grants_of("eve"))) == ([], 1)
+
+
+def test_100_a_revocation_holds_on_a_machine_whose_clock_is_behind(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens, now = site.sign_in(), time.time
+    with site.app.app_context(), monkeypatch.context() as ahead:
+        ahead.setattr(time, "time", lambda: now() + 3)
+        site.oauth.revoke_user("ada")
+    assert_error(site.refresh(tokens["refresh_token"]), "invalid_grant")
+    assert not site.runs(tokens)
 
 
 @pytest.mark.parametrize("account", [None, False])

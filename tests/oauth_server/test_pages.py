@@ -95,6 +95,16 @@ def test_connected_apps_are_listed_and_disconnected(site: Site) -> None:
     assert [site.runs(each) for each in (*tokens, of_eve)] == [False, False, True, True]
 
 
+@pytest.mark.parametrize(("home", "links"), [("/", ['<a href="/below/">Back to site</a>']), ("/start", [])])
+def test_connected_apps_have_a_link_to_the_home_page_if_there_is_one(
+    plain_site: Site, home: str, links: list[str]
+) -> None:
+    plain_site.app.add_url_rule(home, "home", lambda: "home")
+    plain_site.log_in("ada")
+    page = plain_site.browser.get("/oauth/apps", base_url="http://localhost/below")
+    assert (page.status_code, re.findall("<a .*</a>", page.text)) == (200, links)
+
+
 def test_connected_apps_are_disconnected_by_their_person_only(plain_site: Site) -> None:
     tokens = plain_site.sign_in()
     plain_site.log_in("eve")

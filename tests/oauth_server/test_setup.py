@@ -20,6 +20,7 @@ from flask_jsonrpc_mcp import McpBlueprint
 from flask_jsonrpc_mcp.doctor import examine
 from flask_jsonrpc_mcp.oauth import FileGrants, OAuthServer, SqlGrants
 from flask_jsonrpc_mcp.sign_in import FlaskSecurityAuth
+from tests.conftest import make_auth
 from tests.core.test_sign_in_extensions import security_site
 from tests.oauth_server.conftest import KEY, PUBLIC_URL, SCOPES, Site, answer_in, assert_error, assert_page
 from tests.support.servers import ROOT
@@ -75,6 +76,13 @@ def test_a_tool_cannot_need_a_scope_that_no_token_can_have() -> None:
         def delete() -> None: ...
 
 
+@pytest.mark.parametrize("in_list", [False, True])
+def test_the_server_in_place_of_its_resource_is_named(in_list: bool) -> None:
+    oauth = OAuthServer(scopes=SCOPES)
+    with pytest.raises(TypeError, match=r"a list of these, not OAuthServer; write auth=oauth\.resource$"):
+        McpBlueprint(auth=[make_auth(), oauth] if in_list else oauth)
+
+
 def make_app(**config: Any) -> Flask:
     app = Flask("site")
     app.config.update({"SECRET_KEY": KEY, "JSONRPC_MCP_PUBLIC_URL": PUBLIC_URL, **config})
@@ -106,6 +114,19 @@ def test_a_doctor_finds_a_storage_that_cannot_be_written(tmp_path: Path) -> None
     (tmp_path / "file").touch()
     site = Site(tmp_path, lambda folder: FileGrants(folder / "file" / "grants.sqlite"))
     assert list(slugs(site.app)) == ["oauth-grants"]
+
+
+@pytest.mark.parametrize(("policy", "found"), [("Strict", True), ("strict", True), ("Lax", False), (None, False)])
+def test_a_doctor_finds_a_session_cookie_that_does_not_come_along(
+    tmp_path: Path, policy: str | None, found: bool
+) -> None:
+    """A browser that comes from the site of an AI client does not send it."""
+    site = Site(tmp_path, config={"SESSION_COOKIE_SAMESITE": policy})
+    why = (
+        "SESSION_COOKIE_SAMESITE is 'Strict': browsers that come from the site of an AI client do not send the session"
+        " cookie, so people have to log in each time"
+    )
+    assert slugs(site.app) == ({"oauth-cookie": why} if found else {})
 
 
 def test_tokens_without_their_server_are_an_error_of_the_app(plain_site: Site) -> None:
@@ -158,6 +179,38 @@ def test_ids_may_be_numbers(plain_site: Site) -> None:
     plain_site.sign_in(7)  # type: ignore[arg-type]
     with plain_site.app.app_context():
         assert [grant.user_id for grant in plain_site.oauth.grants_of(7)] == ["7"]
+
+
+def test_a_user_loader_that_does_not_find_the_user_is_found_before_consent(
+    plain_site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The usual mistake: ids are numbers, and the user_loader gets a text."""
+    users: dict[Any, Any] = {7: {"id": 7}}
+    plain_site.oauth.user_loader(users.get)
+    plain_site.log_in(7)  # type: ignore[arg-type]
+    page = plain_site.authorize()
+    assert_page(page, 403)
+    assert "this site does not find your account" in page.text
+    [error] = caplog.records
+    assert (error.levelname, error.getMessage()) == (
+        "ERROR",
+        "user_loader found no active user with the id '7', who has signed in. It gets the id as text: if your ids are"
+        " numbers, look up int(user_id)",
+    )
+    plain_site.oauth.user_loader(lambda user_id: users.get(int(user_id)))
+    assert plain_site.runs(plain_site.sign_in(7))  # type: ignore[arg-type]
+
+
+def test_a_user_loader_that_does_not_find_the_user_is_logged_when_a_client_asks_for_a_token(
+    plain_site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    tokens, code = plain_site.sign_in(), plain_site.code()
+    plain_site.users.clear()
+    for refused in (plain_site.redeem(code), plain_site.refresh(tokens["refresh_token"])):
+        assert_error(refused, "invalid_grant")
+        assert refused.get_json()["error_description"] == "The user is not known here any more."
+    logged = [(record.levelname, "gets the id as text" in record.getMessage()) for record in caplog.records]
+    assert logged == [("WARNING", True)] * 2
 
 
 def test_csrf_protection_of_the_app_does_not_stop_clients(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 from flask import Flask, request
 
 from flask_jsonrpc_mcp import McpBlueprint
+from flask_jsonrpc_mcp.errors import InvalidParams
 from flask_jsonrpc_mcp.openapi.api_arguments import read_arguments
 from flask_jsonrpc_mcp.openapi.operations import Operation, choose, read_operations
 from tests.conftest import Site
@@ -42,6 +43,7 @@ def names(include: Any) -> list[str]:
         (["tag:books"], ["list_books", "add_book"]),
         (["tag:staff", "list*"], ["list_books", "add_book", "delete shelf!"]),
         (["GET *"], ["list_books", "get_shelves_id"]),
+        (["get *"], ["list_books", "get_shelves_id"]),
         (["* /shelves/*"], ["get_shelves_id", "delete shelf!"]),
         (lambda operation: operation.method == "POST", ["add_book"]),
     ],
@@ -56,6 +58,7 @@ def test_include_chooses_by_id_tag_path_or_function(include: Any, chosen: list[s
         ("list_books", TypeError, "include must be a list of patterns or a function; write include=['list_books']"),
         ([], ValueError, "include is empty; list patterns such as 'get_*', 'tag:books' or 'GET /books/*'"),
         (["list_bookz"], ValueError, "include: no operation matches 'list_bookz'; did you mean list_books?"),
+        (["/books"], ValueError, "include: no operation matches '/books'; did you mean GET /books or POST /books?"),
         (lambda operation: False, ValueError, "include chooses none of the 4 operations of the document"),
     ],
 )
@@ -69,6 +72,11 @@ def test_a_wrong_include_raises_at_once(include: Any, error: type[Exception], me
 def test_what_is_not_a_document_raises(spec: Any) -> None:
     with pytest.raises(ValueError, match=r"OpenAPI document"):
         McpBlueprint().add_openapi(spec, include=["*"])
+
+
+def test_a_path_to_a_file_is_not_a_document() -> None:
+    with pytest.raises(TypeError, match="not a path; load the file first"):
+        McpBlueprint().add_openapi("openapi.json", include=["*"])  # type: ignore[arg-type]
 
 
 def test_include_is_required() -> None:
@@ -244,6 +252,9 @@ def test_forms_and_files_of_swagger_2() -> None:
     assert arguments.schema["required"] == ["title"]
     assert arguments.schema["properties"]["cover"]["required"] == ["content"]
     sent = arguments.send_to("/x", {"title": "Emma", "cover": {"filename": "e.png", "content": "AAE="}}).body
+    for name in ('x"; name="owner', "a\r\nb", "a\\b"):
+        with pytest.raises(InvalidParams):
+            arguments.send_to("/x", {"title": "Emma", "cover": {"filename": name, "content": "AAE="}})
     assert sent["content_type"] == "multipart/form-data"
     assert (sent["data"]["title"], sent["data"]["cover"].read()) == ("Emma", b"\x00\x01")
 

@@ -108,6 +108,16 @@ def test_a_class_based_view_needs_the_http_method(app: Flask) -> None:
     assert site.invoke("shelf", {"number": 2}).get_json() == {"result": "shelf 2"}
 
 
+def test_a_view_is_named_by_its_endpoint(app: Flask) -> None:
+    with pytest.raises(TypeError, match=r"books\.get: give the name of an endpoint, as for url_for, not <function"):
+        McpBlueprint().add_view("books.get", app.view_functions["get_book"])  # type: ignore[arg-type]
+
+
+def test_probes_do_not_depend_on_tools_that_cannot_be_made(app: Flask) -> None:
+    site = site_with(app, ("tool", "get_bok"))
+    assert site.client.get("/mcp/health").get_json() == {"status": "ok"}
+
+
 @pytest.mark.parametrize(
     ("endpoint", "options", "message"),
     [

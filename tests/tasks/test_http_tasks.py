@@ -304,7 +304,9 @@ def test_those_who_have_not_signed_in_have_no_list(site: Site, worker: McpTestCl
     assert (by_rpc.status_code, by_rpc.get_json()["error"]["code"]) == (401, -32601)
     nothing_to_sign_in = Site(McpBlueprint())
     nothing_to_sign_in.rpc.tool("slow", task=True)(lambda: None)
-    assert nothing_to_sign_in.client.get("/mcp/tasks").status_code == 404
+    response = nothing_to_sign_in.client.get("/mcp/tasks")
+    error = {"code": "not_found", "message": "Anonymous callers have no list of tasks"}
+    assert (response.status_code, response.get_json()) == (404, {"error": error})
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from flask import Flask
 
 from flask_jsonrpc_mcp import McpBlueprint, RpcError, TaskOptions, current_call, mcp_tool
 from flask_jsonrpc_mcp.cli import mcp
-from flask_jsonrpc_mcp.cli.task_commands import STATES
+from flask_jsonrpc_mcp.cli.task_commands import STATUSES
 from flask_jsonrpc_mcp.tasks.records import CANCELLED, COMPLETED, FAILED, INPUT_REQUIRED, QUEUED, RUNNING
 from flask_jsonrpc_mcp.testing import McpTestClient
 from tests.conftest import PERMISSIONS, make_app, make_auth
@@ -100,7 +100,7 @@ def test_a_call_in_the_background_prints_the_id_of_its_task(app: Flask, worker: 
         "id": task_id,
         "tool": "reports.build",
         "progress": None,
-        "state": "queued",
+        "status": "queued",
         "user": "writer",
         "blueprint": "mcp",
         "face": "cli",
@@ -115,13 +115,13 @@ def test_a_call_in_the_background_prints_the_id_of_its_task(app: Flask, worker: 
     assert shown == facts
     assert worker.run_tasks() == 1
     done = answer(app, "tasks", "show", task_id)
-    assert (done["state"], done["runs"], done["result"]) == ("completed", 1, {"pages": 26})
+    assert (done["status"], done["runs"], done["result"]) == ("completed", 1, {"pages": 26})
 
 
 def test_a_program_can_have_the_task_as_json(app: Flask) -> None:
     ran = run(app, "call", "reports.build", "year=2026", "--background", "--json-output")
     task = json.loads(ran.stdout)["task"]
-    assert (task["tool"], task["state"], task["user"]) == ("reports.build", "queued", "developer")
+    assert (task["tool"], task["status"], task["user"]) == ("reports.build", "queued", "developer")
 
 
 def test_what_cannot_be_a_task_is_said_at_once(app: Flask, worker: McpTestClient) -> None:
@@ -139,7 +139,7 @@ def test_a_task_of_the_command_line_cannot_ask(app: Flask, worker: McpTestClient
     task_id = start(app, "reports.ask")
     worker.run_tasks()
     shown = answer(app, "tasks", "show", task_id)
-    assert (shown["state"], shown["error"]["slug"]) == ("failed", "missing_capability")
+    assert (shown["status"], shown["error"]["slug"]) == ("failed", "missing_capability")
 
 
 def test_operators_see_the_tasks_of_all_callers(app: Flask, worker: McpTestClient) -> None:
@@ -150,14 +150,14 @@ def test_operators_see_the_tasks_of_all_callers(app: Flask, worker: McpTestClien
     worker.run_tasks()
     waiting = start(app, "reports.build", "year=2000", "--user", "admin")
     listed = answer(app, "tasks", "list")
-    assert [(task["id"], task["state"], task["user"]) for task in listed] == [
+    assert [(task["id"], task["status"], task["user"]) for task in listed] == [
         (waiting, "queued", "admin"),
         (of_nobody.id, "input_required", None),
         (of_writer.id, "completed", "writer"),
         (failing, "completed", "developer"),
     ]
     assert [task["id"] for task in answer(app, "tasks", "list", "--user", "writer")] == [of_writer.id]
-    assert [task["id"] for task in answer(app, "tasks", "list", "--state", "queued")] == [waiting]
+    assert [task["id"] for task in answer(app, "tasks", "list", "--status", "queued")] == [waiting]
     assert [task["id"] for task in answer(app, "tasks", "list", "--limit", "1")] == [waiting]
     assert answer(app, "tasks", "show", of_nobody.id)["questions"] == ["year"]
     assert answer(app, "tasks", "show", failing)["error"] == {
@@ -174,7 +174,7 @@ def test_people_get_a_table(app: Flask, worker: McpTestClient) -> None:
     waiting = start(app, "reports.build", "year=2000", "--user", "admin")
     ran = run(app, "tasks", "list", "--no-json-output")
     heading, first, second = ran.stdout.splitlines()
-    assert heading.split() == ["ID", "Tool", "State", "User", "Age", "Message"]
+    assert heading.split() == ["ID", "Tool", "Status", "User", "Age", "Message"]
     assert first.startswith(f"{waiting[:12]}  reports.build  queued     admin      0 s")
     assert second.startswith(f"{failing[:12]}  reports.build  completed  developer  0 s")
     assert ran.stderr.strip() == NO_WORKER
@@ -230,5 +230,5 @@ def test_an_app_without_such_tools_has_no_tasks() -> None:
         assert refusal(make_app(rpc), "tasks", *command) == "This app has no tool with task=, so it has no tasks"
 
 
-def test_the_states_to_choose_from_are_those_of_the_records() -> None:
-    assert STATES == (QUEUED, RUNNING, INPUT_REQUIRED, COMPLETED, FAILED, CANCELLED)
+def test_the_statuses_to_choose_from_are_those_of_the_records() -> None:
+    assert STATUSES == (QUEUED, RUNNING, INPUT_REQUIRED, COMPLETED, FAILED, CANCELLED)

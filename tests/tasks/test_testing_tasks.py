@@ -32,6 +32,12 @@ def make_site(**config: Any) -> Flask:
         """Fail by mistake."""
         raise KeyError("paper")
 
+    @rpc.method("publish")
+    @mcp_tool(task="required")
+    def publish() -> str:
+        """Publish the reports, which takes long."""
+        return "published"
+
     @rpc.method("ask")
     @mcp_tool(task=True)
     def ask() -> str:
@@ -101,6 +107,19 @@ def test_a_call_that_is_wrong_makes_no_task(client: McpTestClient, face: str) ->
 
 
 @pytest.mark.parametrize("face", FACES)
+def test_a_call_of_a_tool_that_is_always_a_task_says_to_start_it(client: McpTestClient, face: str) -> None:
+    client = client.over(face)
+    error = client.call("publish").error
+    assert error.slug == ("missing_capability" if face == "mcp" else "http_202")
+    assert error.advice == "it runs as a task: call it with start(), then run_tasks()"
+    with pytest.raises(CallFailed, match=r"call it with start\(\), then run_tasks\(\)"):
+        assert client.call("publish").value
+    task = client.start("publish")
+    client.run_tasks()
+    assert task.result.value == "published"
+
+
+@pytest.mark.parametrize("face", FACES)
 def test_a_task_can_be_cancelled(client: McpTestClient, face: str) -> None:
     client = client.over(face)
     task = client.start("build", {"year": 2026})
@@ -142,6 +161,27 @@ def test_apps_have_databases_of_their_own_that_end_with_them() -> None:
     first, second = McpTestClient(make_site()), McpTestClient(make_site())
     first.start("crash")
     assert (second.run_tasks(), first.run_tasks()) == (0, 1)
+
+
+def test_the_first_client_is_created_before_a_task_is_started(tmp_path: Path) -> None:
+    def start(app: Flask) -> str:
+        call = {"name": "crash", "arguments": {}}
+        response = app.test_client().post("/mcp/tools/invoke", json=call, headers={"Prefer": "respond-async"})
+        assert response.status_code == 202
+        return response.headers["Location"]
+
+    app = make_site()
+    client, url = McpTestClient(app), start(app)
+    assert McpTestClient(app).run_tasks() == 1
+    assert client.run_tasks() == 0
+    assert app.test_client().get(url).get_json()["task"]["status"] == "completed"
+
+    database = f"sqlite:///{tmp_path / 'tasks.db'}"
+    too_late = make_site(JSONRPC_MCP_TASKS_DATABASE=database, JSONRPC_MCP_TASK_THREADS=0)
+    start(too_late)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match=r"was started before its first McpTestClient.*create the client first"):
+            McpTestClient(too_late)
 
 
 def test_a_database_that_a_setting_names_is_used(tmp_path: Path) -> None:

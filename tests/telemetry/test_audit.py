@@ -212,6 +212,7 @@ SECRETS: list[tuple[Any, dict[str, Any], Any, Any]] = [
         {"account": {"name": "ada", "password": "[secret]"}, "others": [{"name": "bob", "password": "[secret]"}]},
     ),
     (model, {}, {"login": {"name": "ada", "password": "hunter2"}}, {"login": {"name": "ada", "password": "[secret]"}}),
+    (plain, {}, {"pasword": "hunter2"}, {"pasword": "[hidden]"}),
     (loaded, {"params": LoginSchema}, {"name": "ada", "password": "hunter2"}, {"name": "ada", "password": "[secret]"}),
     (
         loaded,

@@ -29,6 +29,8 @@ from sqlalchemy import create_engine, text
 from flask_jsonrpc_mcp import McpBlueprint, RpcError, Secret, current_call
 from flask_jsonrpc_mcp.cli.app_server import AppServer
 from flask_jsonrpc_mcp.mcp.protocol import LEGACY, MODERN, VERSIONS
+from flask_jsonrpc_mcp.telemetry.audit import AuditLog
+from flask_jsonrpc_mcp.telemetry.tracing import OpenTelemetry
 from tests.conftest import Site, asking, basic, make_auth
 from tests.support import faces
 from tests.support.answering import Respondent
@@ -431,7 +433,19 @@ def test_arguments_and_results_are_recorded_only_if_switched_on_and_secrets_neve
     request, run = recorder.take()
     for span in (request, run):
         assert span["attributes"]["gen_ai.tool.call.arguments"] == '{"password":"[secret]"}'
-    assert run["events"] == ["exception"]
+    assert "events" not in run  # the text of the exception has the password
+    ModernClient(site.client).call("crush", {"password": "hunter2"})
+    [request] = recorder.take()
+    assert request["attributes"]["gen_ai.tool.call.arguments"] == '{"password":"[hidden]"}'
+
+
+def test_exceptions_are_recorded_with_the_arguments_that_they_may_quote() -> None:
+    for options, expected in (({}, []), ({"record_arguments": True}, ["exception"])):
+        recorder = Recorder(**options)
+        site = make_site(recorder)
+        site.tool(lambda word: {}[word], name="look-up")
+        ModernClient(site.client).call("look-up", {"word": "egg"})
+        assert recorder.take()[1].get("events", []) == expected
 
 
 def test_the_log_line_of_a_call_is_inside_its_request(site: Site, recorder: Recorder) -> None:
@@ -519,10 +533,16 @@ def test_telemetry_is_a_list(recorder: Recorder) -> None:
         McpBlueprint(telemetry=recorder.telemetry)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("wrong", [Recorder, "otel"])
+@pytest.mark.parametrize("wrong", [Recorder, OpenTelemetry, AuditLog(), "otel"])
 def test_something_else_than_telemetry_is_refused_at_import(wrong: Any) -> None:
     with pytest.raises(TypeError, match=r"telemetry= takes objects of flask_jsonrpc_mcp.telemetry, such as"):
         McpBlueprint(telemetry=[wrong])
+
+
+@pytest.mark.parametrize("wrong", [AuditLog, "audit"])
+def test_something_else_than_an_audit_trail_is_refused_at_import(wrong: Any) -> None:
+    with pytest.raises(TypeError, match=r"audit= takes objects of flask_jsonrpc_mcp.telemetry, such as AuditLog"):
+        McpBlueprint(audit=wrong)
 
 
 def test_the_sample_site_prints_its_spans(tmp_path: Path) -> None:

@@ -110,6 +110,7 @@ def test_the_doctor_finds_a_missing_endpoint_and_counts_what_a_model_reads(app: 
     assert ("no-endpoint", "list_shelves") in found
     assert ("no-endpoint", "list_books") not in found
     assert ("tools-huge", None) not in found
+    assert "the app has no endpoint for GET /shelves" in run(app, "doctor").output
     rpc = McpBlueprint("large", url_prefix="/large")
     paths = {f"/books{number}": {"get": {"description": "word " * 500}} for number in range(50)}
     rpc.add_openapi({**SPEC, "paths": paths}, include=["*"])

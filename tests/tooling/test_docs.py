@@ -29,11 +29,14 @@ def test_there_are_blocks_of_every_kind() -> None:
     directives = sum(len(re.findall(r"^ *```\{(?!code-block)", page.read_text(), re.MULTILINE)) for page in PAGES)
     assert fences / 2 - directives == sum(map(len, BLOCKS.values()))
     languages = {block.language for blocks in BLOCKS.values() for block in blocks}
-    assert languages == {"python", "sh", "json", "nginx", "php", "text"}
+    assert languages == {"python", "sh", "json", "html", "nginx", "php", "text"}
 
 
 @pytest.mark.parametrize("block", [block for block in blocks_in("python") if not block.file], ids=str)
-def test_a_python_block_runs(block: Block, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_python_block_runs(
+    block: Block, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     run_python(block, tmp_path)
     assert tuple(capfd.readouterr()) == ("", "")
 

@@ -113,9 +113,10 @@ def test_apps_with_every_problem_get_every_finding() -> None:
 
 
 def oauth_server_apps() -> list[Flask]:
-    """Without the server; and with one that knows no login page and cannot store anything."""
+    """Without the server; and with one that knows no login page, gets no session cookie and cannot store anything."""
     missing, broken = OAuthServer(scopes={"a": "A"}), OAuthServer(scopes={"a": "A"}, grants=FileGrants("/dev/null/x"))
     apps = [make_app(McpBlueprint(auth=oauth.resource), SECRET_KEY="x" * 32) for oauth in (missing, broken)]
+    apps[1].config["SESSION_COOKIE_SAMESITE"] = "Strict"
     apps[1].register_blueprint(broken)
     return apps
 
