@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 from uuid import UUID
 
-from flask import Request, current_app, g
+from flask import Request, current_app, g, has_request_context, request
 from flask_httpauth import HTTPAuth, HTTPDigestAuth, MultiAuth
 from werkzeug.datastructures import Authorization
 
@@ -30,6 +30,9 @@ LOCAL = "local"
 
 ACCESS_TOKEN = "flask_jsonrpc_mcp.access_token"  # noqa: S105 (a key, not a secret)
 """Where the environ of a request has the `AccessToken` of a caller who has signed in with OAuth."""
+
+CLIENT_ID = "flask_jsonrpc_mcp.client_id"
+"""Where the environ of a task has the OAuth client that created it, because a worker has no access token."""
 
 APP = "app"
 """The scheme of callers whom a function of the app has signed in without naming a scheme."""
@@ -216,13 +219,13 @@ class Authenticator:
         return self._signed_in(user, Authorization(LOCAL, {"username": name}), None, LOCAL)
 
     def load_user(self, name: str, scheme: str) -> tuple[Any, frozenset[str]] | None:
-        """Return a user, and the current permissions, without credentials; ``None`` if there is no such user.
+        """Return a user, and the current permissions, without credentials; ``None`` if the account is gone or closed.
 
         :param name: The name of the `Caller`; the user itself if there is no ``user_loader``.
         :param scheme: How the caller had signed in.
         """
         user = name if self.user_loader is None else current_app.ensure_sync(self.user_loader)(name)
-        if is_refused(user):
+        if is_refused(user) or getattr(user, "is_active", True) is False:  # as in Flask-Login
             return None
         # On the command line, which has no scheme of its own, all of them count.
         same = [each for each in self.sign_ins if scheme in (LOCAL, (each.scheme or APP).lower())]
@@ -273,6 +276,14 @@ class Authenticator:
         if isinstance(granted, Mapping):  # its values may say no
             raise TypeError(f"the permissions of a caller must be a list of names, not a {type(granted).__name__}")
         return frozenset([granted] if isinstance(granted, str) else granted)
+
+
+def client_id() -> str | None:
+    """Return the OAuth client of the current request, or of the current task."""
+    environ = request.environ if has_request_context() else {}
+    token: Any = environ.get(ACCESS_TOKEN)
+    found: str | None = environ.get(CLIENT_ID) if token is None else token.client_id
+    return found
 
 
 def _make_sign_ins(auth: Any) -> Iterator[SignIn]:

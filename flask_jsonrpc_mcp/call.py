@@ -43,6 +43,9 @@ LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert"
 MCP, BRIDGE = "mcp", "bridge"
 """The faces for MCP clients: ``/mcp`` or stdio, and the bridge, which calls the other routes for them."""
 
+CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
+"""The key of ``_meta`` for what an MCP client calls itself."""
+
 CLI = "cli"
 """The face of ``flask mcp call``, which waits for as long as a method takes."""
 

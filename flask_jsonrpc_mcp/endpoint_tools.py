@@ -57,6 +57,7 @@ class EndpointTools(Decorators):
         """
         from .openapi.tools import tools_from_document
 
+        _refuse_tasks("add_openapi", options)
         check_options("tool from OpenAPI", options, EndpointOptions)
         if not callable(spec):
             self._add_tools(tools_from_document(spec, include, name, annotations), options)
@@ -82,13 +83,14 @@ class EndpointTools(Decorators):
 
         :param endpoint: The endpoint, as for ``url_for``. It is looked up before the first request to this blueprint.
         :param method: The HTTP method, if the endpoint has several.
-        :param options: The options of :meth:`tool`. Here ``params`` is the schema of the query string, or of the JSON
-            body of POST, PUT and PATCH. The variables of the path are described by the hints of the view, or by their
-            converters.
-        :raises LookupError, TypeError, ValueError: before the first request, naming the endpoint and the fix.
+        :param options: The options of :meth:`tool` except ``task``. Here ``params`` is the schema of the query string,
+            or of the JSON body of POST, PUT and PATCH. The variables of the path are described by the hints of the
+            view, or by their converters.
+        :raises LookupError, TypeError, ValueError: naming the endpoint and the fix; some before the first request.
         """
         from .openapi.tools import tool_from_view
 
+        _refuse_tasks(f"add_view {name!r}", options)
         check_options("tool", options, ToolOptions)
         if not isinstance(endpoint, str):
             raise TypeError(f"{name}: give the name of an endpoint, as for url_for, not {endpoint!r}")
@@ -111,3 +113,11 @@ class EndpointTools(Decorators):
             for each in added:
                 self._registry.methods.remove(each)
             raise
+
+
+def _refuse_tasks(role: str, options: Mapping[str, Any]) -> None:
+    if options.get("task"):
+        raise ValueError(
+            f"{role}: task= is not possible, because the endpoint needs the credentials of the caller, which a worker"
+            " does not have; write a function with @rpc.tool(task=...) that does the work"
+        )

@@ -146,6 +146,14 @@ class SignIn:
         """Return the caller with the scopes and the principal of its access token, if it has one."""
         return caller
 
+    def current_grant(self) -> str | None:
+        """Return the id of what the user has allowed the client of this request; no secret. A task stores it."""
+        return None
+
+    def grant_holds(self, grant: str) -> bool:
+        """Whether a grant still holds; a worker asks before it runs a task."""
+        return True
+
     def set_user(self, user: Any) -> None:
         """Set the current user of the extension, however the caller signed in; ``None`` for an anonymous caller."""
 

@@ -118,7 +118,8 @@ class _TaskWatcher:
         self.accepted: Mapping[str, Any] = {"taskIds": ids} if ids else {}
 
     def is_allowed(self, context: RequestContext) -> bool:
-        return context.caller.principal == self._context.caller.principal
+        now, then = context.caller, self._context.caller
+        return (now.principal, now.scopes) == (then.principal, then.scopes)
 
     def changes(self) -> Iterator[tuple[str, dict[str, Any]]]:
         if not self._updated or time.monotonic() - self._looked < LOOK_EVERY:

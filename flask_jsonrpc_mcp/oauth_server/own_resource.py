@@ -11,7 +11,7 @@ from flask.sansio.app import App
 
 from ..config import PREFIX
 from ..errors import MAX_QUOTED, one_line
-from ..oauth.bearer import OAuthSignIn
+from ..oauth.bearer import OAuthSignIn, current_token
 from ..oauth.diagnosis import check_issuers, check_public_url
 from ..oauth.metadata import public_url
 from ..oauth.resource import OAuthResource
@@ -52,6 +52,14 @@ class OwnSignIn(OAuthSignIn):
     @property
     def metadata_path(self) -> str:
         return url_for(ENDPOINT) if self._issuing.is_mounted and self._issuing.options.registration else ""
+
+    def current_grant(self) -> str | None:
+        token = current_token()
+        return None if token is None else str(token.claims["grant_id"])
+
+    def grant_holds(self, grant: str) -> bool:
+        found = self._issuing.grants.get(grant)
+        return found is not None and self._issuing.accounts.load(found.user_id) is not None
 
     def problems(self, path: str | None) -> Iterator[tuple[str, str]]:
         if not self._issuing.is_mounted:

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from flask.sansio.app import App
+from werkzeug.local import LocalProxy
 
 from ..config import PREFIX
 from .local import LocalTasks
@@ -25,6 +26,8 @@ def tasks_of(app: App) -> Tasks:
 
     :raises ValueError, RuntimeError: if a setting is invalid, naming the fix.
     """
+    if isinstance(app, LocalProxy):  # current_app, which has no meaning in the threads that keep the app
+        app = app._get_current_object()
     if EXTENSION not in app.extensions:
         engine = make_engine(app.config[PREFIX + "TASKS"])
         connect(engine, app)

@@ -1,4 +1,7 @@
-"""The caller of a task in the worker: found by name, with the permissions of then and of now. No credentials."""
+"""The caller of a task: who may see it, and who it is in the worker, found by name. No credentials.
+
+In the worker a caller has the permissions of then that are also those of now.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +34,26 @@ def store_caller(caller: Caller, auth: Authenticator) -> dict[str, Any]:
             " that returns the same user as the sign-in",
             code=-32603,
         )
-    return {**stored, "identity": list(identity)}
+    grants = [each.current_grant() for each in auth.sign_ins if each.grants_scopes and caller.scopes is not None]
+    return {**stored, "identity": list(identity), "grant": next(iter(grants), None)}
+
+
+def may_see(caller: Caller, record: TaskRecord) -> bool:
+    """Whether a task is this caller's own, or an anonymous one's, and the access token has all scopes that created it.
+
+    A task that was created before scopes applied is not for access tokens.
+    """
+    if record.owner not in ("", caller.principal):
+        return False
+    scopes = record.caller["scopes"]
+    return caller.scopes is None or (scopes is not None and caller.scopes.issuperset(scopes))
 
 
 def restore_caller(record: TaskRecord, auth: Authenticator) -> Caller | None:
-    """Return the caller of a task, and set the current user; ``None`` if the user is gone, or is another one now."""
+    """Return the caller of a task, and set the current user.
+
+    :returns: ``None`` if the user is gone, or is another one now, or has revoked the grant of the client.
+    """
     stored, address = record.caller, record.address
     if stored["scheme"] is None:
         caller = auth.anonymous(address)
@@ -45,6 +63,9 @@ def restore_caller(record: TaskRecord, auth: Authenticator) -> Caller | None:
     else:
         loaded = auth.load_user(stored["user"], stored["scheme"])
         if loaded is None or identity_of(loaded[0]) != tuple(stored["identity"]):
+            return None
+        grant = stored.get("grant")
+        if grant is not None and not all(each.grant_holds(grant) for each in auth.sign_ins):
             return None
         user, permissions = loaded
         auth.set_user(user)

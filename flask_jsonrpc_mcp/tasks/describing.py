@@ -14,6 +14,7 @@ from sqlalchemy import ColumnElement, and_, or_
 from ..auth import Caller
 from ..errors import InvalidCursor, MalformedParams
 from ..registry import Registry
+from .callers import may_see
 from .records import CANCELLED, COMPLETED, FAILED, INPUT_REQUIRED, QUEUED, RUNNING, TaskRecord, tasks
 from .service import Tasks
 
@@ -70,6 +71,8 @@ def list_own(
 ) -> tuple[list[TaskRecord], str | None]:
     """Return a page of the tasks of a signed-in caller, the newest first, and the cursor of the next page.
 
+    A page is shorter by the tasks that need other scopes.
+
     :raises MalformedParams: if there is no such status.
     :raises InvalidCursor: if the cursor is not one of ours.
     """
@@ -87,7 +90,8 @@ def list_own(
         conditions.append(or_(tasks.c.created < created, and_(tasks.c.created == created, tasks.c.id > task_id)))
     found = service.records.find(*conditions, limit=size + 1, newest_first=True)
     page = found[:size]
-    return page, _encode_cursor(page[-1]) if len(found) > size else None
+    visible = [record for record in page if may_see(caller, record)]
+    return visible, _encode_cursor(page[-1]) if len(found) > size else None
 
 
 def _encode_cursor(record: TaskRecord) -> str:

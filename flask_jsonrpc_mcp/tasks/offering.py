@@ -66,13 +66,17 @@ class Offering:
         while True:
             task_id, queue, engine, offered = waiting.get()
             try:
-                with self._app.app_context():
-                    engine.offer(task_id, queue)
-            except Exception as error:
-                facts = {"reason": str(error)}
-                self._app.logger.warning(
-                    "a task could not be offered, and will be again: %(reason)s", facts, extra=facts
-                )
-                with suppress(TasksUnavailable):  # logged
-                    self._on_failure(task_id)
+                self._offer(task_id, queue, engine)
+            except Exception:  # this thread offers all tasks of the process
+                self._app.logger.exception("unexpected failure while offering a task", extra={"face": "task"})
             offered.set()
+
+    def _offer(self, task_id: str, queue: str | None, engine: TaskEngine) -> None:
+        try:
+            with self._app.app_context():
+                engine.offer(task_id, queue)
+        except Exception as error:
+            facts = {"reason": str(error)}
+            self._app.logger.warning("a task could not be offered, and will be again: %(reason)s", facts, extra=facts)
+            with suppress(TasksUnavailable):  # logged
+                self._on_failure(task_id)

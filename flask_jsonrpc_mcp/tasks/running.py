@@ -11,6 +11,7 @@ from typing import Any
 from flask import Flask, current_app
 
 from ..ask import Answers, InputNeeded
+from ..auth import CLIENT_ID
 from ..call import Call, log_unexpected, new_id
 from ..errors import PROTOCOL_ERRORS, MethodNotFound, RpcError, ServerFault
 from ..invoke import invoke
@@ -85,9 +86,13 @@ def _run_method(app: Flask, service: Tasks, run: Run) -> tuple[str, dict[str, An
     """Return the new state of the task, its outcome, and its message."""
     record = run.record
     path = mcp_path(app, record.blueprint) if service.registry_of(record) is not None else None
-    context = local_request_context(
-        app, path or "/", method="POST", environ_base={"REMOTE_ADDR": record.address or "127.0.0.1"}
-    )
+    stored = record.call or {}
+    environ = {
+        "REMOTE_ADDR": record.address or "127.0.0.1",
+        "HTTP_USER_AGENT": stored.get("agent", ""),
+        CLIENT_ID: stored.get("client_id"),
+    }
+    context = local_request_context(app, path or "/", method="POST", environ_base=environ)
     with app.app_context(), context:
         try:
             return COMPLETED, _checked_size(success(_call(app, service, run)), service, record), None

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from flask import Flask
+from flask import Flask, has_request_context, request
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from .. import checks
 from ..ask import Answers, InputNeeded
-from ..auth import Caller
-from ..call import Call, Result
+from ..auth import Caller, client_id
+from ..call import CLIENT_INFO, Call, Result
 from ..config import PREFIX
 from ..errors import (
     InvalidParams,
@@ -29,7 +29,7 @@ from ..errors import (
 )
 from ..registry import EXTENSION as REGISTRIES
 from ..registry import Registry
-from .callers import store_caller
+from .callers import may_see, store_caller
 from .offering import WAIT, Offering, TaskEngine
 from .records import (
     CANCELLED,
@@ -59,6 +59,9 @@ WORKER_SEEN = 30
 
 START_WITHIN = 1.0
 """Seconds after which a queued task says that there is no worker; threads of this process may just be starting."""
+
+KEPT_META = ("traceparent", "tracestate", CLIENT_INFO)
+"""The members of ``_meta`` that a task keeps, for traces and the audit trail."""
 
 CANCELLING = "Cancelling"
 NO_WORKER = "Waiting for a worker; none is running"
@@ -112,7 +115,9 @@ class Tasks:
                 "call": {
                     "arguments": call.arguments,
                     "capabilities": sorted(call.capabilities),
-                    "meta": {name: call.meta[name] for name in ("traceparent", "tracestate") if name in call.meta},
+                    "meta": {name: call.meta[name] for name in KEPT_META if name in call.meta},
+                    "client_id": client_id(),
+                    "agent": request.user_agent.string if has_request_context() else "",
                     "listed_only": call.listed_only,
                     "rounds": call.answers.rounds,
                 },
@@ -131,12 +136,12 @@ class Tasks:
     def get(self, task_id: str, registry: Registry, caller: Caller) -> TaskRecord:
         """Return a task of a caller.
 
-        :raises UnknownTask: if there is no such task, or it is another caller's, or it has expired.
+        :raises UnknownTask: if there is no such task, or the caller may not see it, or it has expired.
         """
         record = self.records.get(task_id) if task_id.isascii() and len(task_id) <= 64 else None
         if record is None or record.expires <= time.time() or record.blueprint != self.name_of(registry):
             raise UnknownTask()
-        if record.owner not in ("", caller.principal):
+        if not may_see(caller, record):
             raise UnknownTask()
         if record.state == RUNNING and self.settle_if_lost(record):
             return self.get(task_id, registry, caller)

@@ -17,11 +17,10 @@ from typing import Any
 from flask import current_app, has_request_context, request
 
 from ..ask import CONFIRM_KEY
-from ..auth import ACCESS_TOKEN
-from ..call import METHOD, Call
+from ..auth import client_id
+from ..call import CLIENT_INFO, METHOD, Call
 from ..errors import MAX_QUOTED, RpcError, one_line
 from ..invoke import INPUT_REQUIRED, TASK
-from ..mcp.protocol import CLIENT_INFO
 from ..method import Method
 from ..registry import Registry
 from ..strict_json import write
@@ -65,7 +64,7 @@ class Audit:
             return
         if method.read_only and not self._reads:
             return
-        caller, token = call.caller, _token()
+        caller = call.caller
         record = {
             "time": datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
             "id": call.id,
@@ -77,7 +76,7 @@ class Audit:
             "credential": caller.scheme,
             "address": caller.address,
             "client": _client(call),
-            "client_id": None if token is None else token.client_id,
+            "client_id": client_id(),
             "scopes": None if caller.scopes is None else sorted(caller.scopes),
             "access": sorted(method.access),
             "confirmation": _confirmation(call, method),
@@ -118,11 +117,6 @@ class AuditLog(Audit):
 
     def write(self, record: Mapping[str, Any]) -> None:
         self._logger.info("%s", write(record).decode(), extra={"audit": record})
-
-
-def _token() -> Any:
-    """Return the access token of the request, if the caller has signed in with one."""
-    return request.environ.get(ACCESS_TOKEN) if has_request_context() else None
 
 
 def _client(call: Call) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -181,7 +181,8 @@ class _QueueDepths:
     def collect(self) -> Iterator[GaugeMetricFamily]:
         depths = GaugeMetricFamily("mcp_queue_depth", "Tasks that wait for a worker.", labels=["queue"])
         for name, depth in self._registry.queue_depths.items():
-            depths.add_metric([name], depth())
+            with suppress(RpcError):  # its database cannot be reached, which is logged; all other metrics can
+                depths.add_metric([name], depth())
         if depths.samples:
             yield depths
 

@@ -22,6 +22,15 @@ def test_the_option_is_true_required_or_options(task: Any) -> None:
         McpBlueprint().add_tool(report, task=task)
 
 
+def test_a_tool_of_an_endpoint_has_no_tasks() -> None:
+    rpc, options = McpBlueprint(), {"task": True}
+    message = "^{}: task= is not possible, because the endpoint needs the credentials of the caller.* @rpc.tool"
+    with pytest.raises(ValueError, match=message.format("add_view 'shelves.get'")):
+        rpc.add_view("shelves.get", "get_shelf", **options)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=message.format("add_openapi")):
+        rpc.add_openapi({}, include=["*"], **options)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -12,7 +12,7 @@ from flask_jsonrpc_mcp.tasks import tasks_of
 from flask_jsonrpc_mcp.tasks.local import LocalWorker
 from flask_jsonrpc_mcp.telemetry.metrics import Prometheus
 from tests.conftest import Site
-from tests.support.mcp_messages import result
+from tests.support.mcp_messages import META, result
 from tests.tasks.conftest import TaskClient
 from tests.telemetry.spans import Recorder
 from tests.telemetry.test_audit import Kept
@@ -81,3 +81,24 @@ def test_an_app_that_cannot_keep_tasks_is_not_ready(tmp_path: Path) -> None:
         assert response.get_json()["checks"]["tasks"]["ok"] is is_ready
         assert str(tmp_path) not in response.text
         tasks_of(site.app).records.close()
+
+
+def test_without_the_database_of_tasks_all_other_metrics_are_served(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    site = make_site(tmp_path / "file", telemetry=[Prometheus(access=[], registry=CollectorRegistry())])
+    site.invoke("work", {})
+    found = metrics_of(site)
+    assert ("mcp_queue_depth" in found, found["mcp_calls_total"]) == (False, {("work", "rest", "ok"): 1})
+    tasks_of(site.app).records.close()
+
+
+def test_the_audit_of_a_run_in_a_worker_has_the_client_that_created_the_task(tmp_path: Path) -> None:
+    audit = Kept()
+    site = make_site(tmp_path, audit=audit)
+    meta = {META + "clientInfo": {"name": "assistant", "version": "2"}}
+    TaskClient(site.client).post("tools/call", {"name": "work", "arguments": {}, "_meta": meta})
+    site.invoke("work", {}, headers={"Prefer": "respond-async", "User-Agent": "reporter/1"})
+    LocalWorker(site.app, 1).run(burst=True)
+    found = sorted((each["face"], each["client"], each["client_id"]) for each in audit.records)
+    assert found == [("mcp", "assistant 2", None), ("rest", "reporter/1", None)]
+    tasks_of(site.app).records.close()
