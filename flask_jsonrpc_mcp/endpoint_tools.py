@@ -52,12 +52,12 @@ class EndpointTools(Decorators):
         :param name: Put before the operation ids, with a dot; or a function that returns the name of an operation.
         :param annotations: Hints for all operations, or a function that returns those of one. By default GET is
             read-only, PUT and DELETE are destructive and idempotent.
-        :param options: ``access``, ``scopes``, ``timeout``, ``rate_limit`` and ``max_age`` of :meth:`tool`.
+        :param options: ``access``, ``scopes``, ``timeout`` and ``rate_limit`` of :meth:`tool`.
         :raises TypeError, ValueError: naming the operation and the fix; with a function, before the first request.
         """
         from .openapi.tools import tools_from_document
 
-        _refuse_tasks("add_openapi", options)
+        _refuse_options("add_openapi", options)
         check_options("tool from OpenAPI", options, EndpointOptions)
         if not callable(spec):
             self._add_tools(tools_from_document(spec, include, name, annotations), options)
@@ -83,14 +83,14 @@ class EndpointTools(Decorators):
 
         :param endpoint: The endpoint, as for ``url_for``. It is looked up before the first request to this blueprint.
         :param method: The HTTP method, if the endpoint has several.
-        :param options: The options of :meth:`tool` except ``task``. Here ``params`` is the schema of the query string,
-            or of the JSON body of POST, PUT and PATCH. The variables of the path are described by the hints of the
-            view, or by their converters.
+        :param options: The options of :meth:`tool` except ``task`` and ``max_age``. Here ``params`` is the schema of
+            the query string, or of the JSON body of POST, PUT and PATCH. The variables of the path are described by
+            the hints of the view, or by their converters.
         :raises LookupError, TypeError, ValueError: naming the endpoint and the fix; some before the first request.
         """
         from .openapi.tools import tool_from_view
 
-        _refuse_tasks(f"add_view {name!r}", options)
+        _refuse_options(f"add_view {name!r}", options)
         check_options("tool", options, ToolOptions)
         if not isinstance(endpoint, str):
             raise TypeError(f"{name}: give the name of an endpoint, as for url_for, not {endpoint!r}")
@@ -115,7 +115,12 @@ class EndpointTools(Decorators):
             raise
 
 
-def _refuse_tasks(role: str, options: Mapping[str, Any]) -> None:
+def _refuse_options(role: str, options: Mapping[str, Any]) -> None:
+    if options.get("max_age") is not None:
+        raise ValueError(
+            f"{role}: max_age= is not possible, because the endpoint may sign callers in whom the blueprint does not"
+            " know, and a cache would show the response of one to another"
+        )
     if options.get("task"):
         raise ValueError(
             f"{role}: task= is not possible, because the endpoint needs the credentials of the caller, which a worker"

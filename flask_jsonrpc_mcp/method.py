@@ -242,7 +242,6 @@ class EndpointOptions(TypedDict, total=False):
     scopes: Iterable[str]
     timeout: float | None
     rate_limit: str | None
-    max_age: int | None
 
 
 class ToolOptions(MethodOptions, MarkOptions, total=False):

@@ -113,7 +113,7 @@ def test_all_operations_become_tools_or_none() -> None:
 
 
 def test_an_option_that_does_not_exist_raises() -> None:
-    with pytest.raises(TypeError, match="has no option 'acess'; it has access, scopes, timeout, rate_limit, max_age"):
+    with pytest.raises(TypeError, match="has no option 'acess'; it has access, scopes, timeout, rate_limit"):
         McpBlueprint().add_openapi(document(), include=["*"], acess=["x"])  # type: ignore[call-arg]
 
 

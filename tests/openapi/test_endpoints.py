@@ -113,6 +113,16 @@ def test_a_view_is_named_by_its_endpoint(app: Flask) -> None:
         McpBlueprint().add_view("books.get", app.view_functions["get_book"])  # type: ignore[arg-type]
 
 
+def test_responses_of_endpoints_cannot_be_cached(app: Flask) -> None:
+    """The endpoint may sign in someone whom the blueprint takes to be anonymous."""
+    for add in (
+        lambda rpc: rpc.add_view("books.get", "get_book", max_age=60),
+        lambda rpc: rpc.add_openapi({"openapi": "3.1.0"}, include=["*"], max_age=60),
+    ):
+        with pytest.raises(ValueError, match="max_age= is not possible, because the endpoint may sign callers in"):
+            add(McpBlueprint())
+
+
 def test_probes_do_not_depend_on_tools_that_cannot_be_made(app: Flask) -> None:
     site = site_with(app, ("tool", "get_bok"))
     assert site.client.get("/mcp/health").get_json() == {"status": "ok"}
