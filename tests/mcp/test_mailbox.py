@@ -151,18 +151,18 @@ def test_waiting_ends_when_its_time_is_over_or_when_it_is_given_up(place: object
 
 
 def put_the_time(place: object, key: str) -> None:
-    open_mailbox(place).put(key, time.time(), 60)
+    open_mailbox(place).put(key, time.time(), 300)
 
 
 def test_a_value_of_another_process_arrives_at_once(place: object) -> None:
     mailbox, process = open_mailbox(place), multiprocessing.get_context("spawn")
     sender = process.Process(target=put_the_time, args=(place, "answer 1"))
     sender.start()
-    values = mailbox.wait_for(["answer 1"], 60, lambda: False)
+    values = mailbox.wait_for(["answer 1"], 120, lambda: False)
     arrived = time.time()
     sender.join()
     assert values is not None
-    assert arrived - values["answer 1"] < 0.5  # about 0.05 on a machine that does nothing else
+    assert arrived - values["answer 1"] < 10  # not at the end of the two minutes
 
 
 def pop_many(place: object, start: Any, outcomes: Any) -> None:
