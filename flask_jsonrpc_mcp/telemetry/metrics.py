@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -29,7 +30,7 @@ try:
     from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
     from prometheus_client.core import GaugeMetricFamily
     from prometheus_client.exposition import choose_encoder
-    from prometheus_client.multiprocess import MultiProcessCollector
+    from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(f"{error}; install flask-jsonrpc-mcp[prometheus]", name=error.name) from error
 
@@ -119,6 +120,9 @@ class Prometheus:
         self._collectors = registry
         if registry not in _metrics:
             _metrics[registry] = _Metrics(registry)
+            if FOLDER in os.environ:
+                # gunicorn's workers have child_exit for this; others, such as flask mcp worker, do not.
+                atexit.register(lambda: mark_process_dead(os.getpid()))
         self._metrics = _metrics[registry]
         self.routes = (Route("/mcp/metrics", "metrics", {"GET": self._view}, rest_error),)
 
