@@ -122,7 +122,7 @@ class Prometheus:
             _metrics[registry] = _Metrics(registry)
             if FOLDER in os.environ:
                 # gunicorn's workers have child_exit for this; others, such as flask mcp worker, do not.
-                atexit.register(lambda: mark_process_dead(os.getpid()))
+                atexit.register(lambda: mark_process_dead(os.getpid()))  # type: ignore[no-untyped-call]
         self._metrics = _metrics[registry]
         self.routes = (Route("/mcp/metrics", "metrics", {"GET": self._view}, rest_error),)
 
