@@ -152,7 +152,7 @@ def test_make_test_works_on_a_fresh_clone_and_again(clone: Path) -> None:
     """With a few of the tests, for these here are among the others."""
     env = {**os.environ, "PYTEST_ADDOPTS": "--cov-fail-under=0 tests/core/test_methods.py"}
     for _ in range(2):
-        result = subprocess.run(["make", "test"], cwd=clone, env=env, capture_output=True, text=True, timeout=600)
+        result = subprocess.run(["make", "test"], cwd=clone, env=env, capture_output=True, text=True, timeout=1500)
         assert result.returncode == 0, result.stdout + result.stderr
         assert " passed" in result.stdout
 
