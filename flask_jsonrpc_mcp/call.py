@@ -135,6 +135,11 @@ class Call:
         """Identifies the call in the log."""
         return new_id()
 
+    @cached_property
+    def notes(self) -> dict[str, str]:
+        """What hooks leave for observers: ``trace_id`` is the trace of the span that the method ran in."""
+        return {}
+
     def log_facts(self) -> dict[str, Any]:
         """Return the fields that identify the call in log records. Each value is one line."""
         return {

@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 from functools import partial
 from typing import Any
 
-from flask import current_app, has_request_context, request
+from flask import current_app, request
 
 from ..ask import CONFIRM_KEY
 from ..auth import client_id
@@ -64,7 +64,7 @@ class Audit:
             return
         if method.read_only and not self._reads:
             return
-        caller = call.caller
+        caller, environ = call.caller, request.environ
         record = {
             "time": datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
             "id": call.id,
@@ -75,8 +75,8 @@ class Audit:
             "caller": one_line(caller.name, MAX_QUOTED),
             "credential": caller.scheme,
             "address": caller.address,
-            "client": _client(call),
-            "client_id": client_id(),
+            "client": _client(call, environ),
+            "client_id": client_id(environ),
             "scopes": None if caller.scopes is None else sorted(caller.scopes),
             "access": sorted(method.access),
             "confirmation": _confirmation(call, method),
@@ -116,16 +116,20 @@ class AuditLog(Audit):
         super().observe(registry)
 
     def write(self, record: Mapping[str, Any]) -> None:
-        self._logger.info("%s", write(record).decode(), extra={"audit": record})
+        logger = self._logger
+        if logger.isEnabledFor(logging.INFO):
+            # What logger.info() does, without a search of the stack for the caller, which is always this function.
+            text, extra = write(record).decode(), {"audit": record}
+            logger.handle(logger.makeRecord(logger.name, logging.INFO, __file__, 0, text, (), None, "write", extra))
 
 
-def _client(call: Call) -> str | None:
+def _client(call: Call, environ: Mapping[str, Any]) -> str | None:
     """Return what the client calls itself. It can call itself anything."""
     info = call.meta.get(CLIENT_INFO)
     if isinstance(info, Mapping):
         return one_line(" ".join(str(info[key]) for key in ("name", "version") if key in info), MAX_QUOTED)
-    agent = request.user_agent.string if has_request_context() else ""
-    return one_line(agent, MAX_QUOTED) or None
+    agent = environ.get("HTTP_USER_AGENT")
+    return one_line(agent, MAX_QUOTED) if agent else None
 
 
 def _confirmation(call: Call, method: Method) -> str | None:
@@ -138,7 +142,10 @@ def _confirmation(call: Call, method: Method) -> str | None:
 
 
 def _trace_id(call: Call) -> str | None:
-    """Return the id of the trace: OpenTelemetry's, or else the one that the client has sent."""
+    """Return the id of the trace: that of the run of the method, of the request, or else the one the client has sent."""
+    noted = call.notes.get("trace_id")
+    if noted is not None:
+        return noted
     trace: Any = sys.modules.get("opentelemetry.trace")  # the app has imported it, or there is no span
     current = None if trace is None else trace.get_current_span().get_span_context()
     if current is not None and current.is_valid:

@@ -36,7 +36,7 @@ _NOTIFICATIONS = (
     CANCELLED,
 )
 _KNOWN = frozenset({*METHODS, *_NOTIFICATIONS, INITIALIZE})
-_NAMED = {"tools/call": ("gen_ai.tool.name", "name"), "prompts/get": ("gen_ai.prompt.name", "name")}
+_NAMED = {"tools/call": "gen_ai.tool.name", "prompts/get": "gen_ai.prompt.name"}
 _WITH_URI = ("resources/read", "resources/subscribe", "resources/unsubscribe")
 
 
@@ -114,9 +114,10 @@ def details_of(message: RpcRequest, context: RequestContext) -> dict[str, str]:
     """Return the attributes of one request that only its span has."""
     method, params, details = message.method, message.params, {}
     if isinstance(params, Mapping):
-        attribute, param = _NAMED.get(method) or (("mcp.resource.uri", "uri") if method in _WITH_URI else ("", ""))
-        if attribute and isinstance(params.get(param), str):
-            details[attribute] = one_line(params[param], MAX_QUOTED)
+        if method in _NAMED and isinstance(params.get("name"), str):
+            details[_NAMED[method]] = one_line(params["name"], MAX_QUOTED)
+        elif method in _WITH_URI and isinstance(params.get("uri"), str):
+            details["mcp.resource.uri"] = one_line(params["uri"], MAX_QUOTED)
     if message.id is not None:
         details["jsonrpc.request.id"] = one_line(str(message.id), MAX_QUOTED)
     if context.headers is None:
@@ -124,8 +125,8 @@ def details_of(message: RpcRequest, context: RequestContext) -> dict[str, str]:
     protocol, _, version = str(request.environ.get("SERVER_PROTOCOL", "")).partition("/")
     if protocol == "HTTP" and version:
         details["network.protocol.version"] = version
-    session = context.headers.get(SESSION_HEADER)
-    if session is not None and context.version != MODERN:
+    session = None if context.version == MODERN else context.headers.get(SESSION_HEADER)
+    if session is not None:
         # A digest, because only its owner should have the id.
         details["mcp.session.id"] = hashlib.sha256(session.encode()).hexdigest()[:32]
     return details

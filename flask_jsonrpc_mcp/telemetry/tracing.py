@@ -176,15 +176,17 @@ class OpenTelemetry:
         return _Begun(operation, span, trace.set_span_in_context(span, parent), time.perf_counter())
 
     def _end(self, begun: _Begun, result: Any, failure: Failure | None) -> None:
-        span, outcome = begun.span, begun.operation.outcome(result, failure)
-        span.set_attributes(outcome)
+        span, labels = begun.span, begun.operation.labels
+        outcome = begun.operation.outcome(result, failure)
+        if outcome:
+            span.set_attributes(outcome)
+            labels = {**labels, **outcome}
         if failure is not None:
             span.set_status(_ERROR if failure.message is None else Status(StatusCode.ERROR, failure.message))
         elif self._record_results and isinstance(result, dict) and "content" in result:
             value = result.get("structuredContent", result["content"])
             span.set_attribute("gen_ai.tool.call.result", write(value).decode())
         span.end()
-        labels = {**begun.operation.labels, **outcome}
         self._operations.record(time.perf_counter() - begun.started, labels, begun.context)
 
     def _around_method(self, registry: Registry, call: Call) -> _Run:
@@ -208,6 +210,11 @@ class OpenTelemetry:
                     **(_arguments(call.arguments, method) if is_tool and self._record_arguments else {}),
                 }
             )
+        if not has_span:
+            # The span is over when observers, such as the audit trail, are called.
+            own = span.get_span_context()
+            if own.is_valid:
+                call.notes["trace_id"] = f"{own.trace_id:032x}"
         # The text of an exception may quote any argument.
         with_exceptions = self._record_arguments and not has_secrets(method.params.schema)
         return _Run(span, parent, with_exceptions=with_exceptions)
@@ -234,10 +241,12 @@ class OpenTelemetry:
         self._sessions.record(seconds, {"mcp.protocol.version": version, "network.transport": "pipe"})
 
     def _facts_of(self, caller: Caller) -> dict[str, str]:
-        if not self._record_caller:
-            return {}
-        facts = {"enduser.id": one_line(caller.name, MAX_QUOTED), "client.address": caller.address}
-        return {name: value for name, value in facts.items() if value}
+        facts: dict[str, str] = {}
+        if self._record_caller and caller.name:
+            facts["enduser.id"] = one_line(caller.name, MAX_QUOTED)
+        if self._record_caller and caller.address:
+            facts["client.address"] = caller.address
+        return facts
 
 
 def _continued(meta: Any, ambient: Context) -> Context:
