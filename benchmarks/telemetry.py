@@ -160,11 +160,12 @@ def report(found: dict[str, dict[str, float]], rounds: int) -> str:
         tables.append(f"## {face}: {times[OFF]:.0f} µs a call\n\n{spell_table(header, rows)}")
     return f"""# Telemetry
 
-Written by `make bench-telemetry`: the CPU time that each kind of telemetry adds to a call of a small tool, in process, without an
-exporter. All variants take turns, and the fastest of {rounds} rounds of {CALLS} calls counts.
+Written by `make bench-telemetry`: the CPU time that each kind of telemetry adds to a call of a small tool, in
+process, without an exporter. All variants take turns, and the fastest of {rounds} rounds of {CALLS} calls counts.
 
-An MCP call has two spans and a measurement of its duration, a REST call one span. What the OpenTelemetry SDK itself takes for
-these, with the same names, kinds and attributes, is measured with the SDK alone. The audit trail is one of a logger without output.
+An MCP call has two spans and a measurement of its duration, a REST call one span. What the OpenTelemetry SDK takes
+for these, with the same names, kinds and attributes, is measured with the SDK alone: it is no part of the limit. The
+audit trail goes to a logger that writes nothing.
 
 {chr(10).join(tables)}"""
 

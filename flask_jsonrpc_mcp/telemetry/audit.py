@@ -21,7 +21,7 @@ from ..auth import client_id
 from ..call import CLIENT_INFO, METHOD, Call
 from ..errors import MAX_QUOTED, RpcError, one_line
 from ..invoke import INPUT_REQUIRED, TASK
-from ..method import Method
+from ..method import McpTool, Method
 from ..registry import Registry
 from ..strict_json import write
 from .redaction import hide_arguments, show_arguments
@@ -62,7 +62,7 @@ class Audit:
         # A call that asks first runs again with the answers, and one that goes on as a task runs in a worker.
         if method is None or call.kind != METHOD or outcome in (INPUT_REQUIRED, TASK):
             return
-        if method.read_only and not self._reads:
+        if not self._reads and method.read_only:
             return
         caller, environ = call.caller, request.environ
         record = {
@@ -79,7 +79,7 @@ class Audit:
             "client_id": client_id(environ),
             "scopes": None if caller.scopes is None else sorted(caller.scopes),
             "access": sorted(method.access),
-            "confirmation": _confirmation(call, method),
+            "confirmation": _confirmation(call, method.tool),
             "outcome": outcome,
             "ms": round(duration * 1000, 1),
             "arguments": (show_arguments if self._arguments else hide_arguments)(call.arguments, method.params.schema),
@@ -127,14 +127,14 @@ def _client(call: Call, environ: Mapping[str, Any]) -> str | None:
     """Return what the client calls itself. It can call itself anything."""
     info = call.meta.get(CLIENT_INFO)
     if isinstance(info, Mapping):
-        return one_line(" ".join(str(info[key]) for key in ("name", "version") if key in info), MAX_QUOTED)
+        return one_line(" ".join([str(info[key]) for key in ("name", "version") if key in info]), MAX_QUOTED)
     agent = environ.get("HTTP_USER_AGENT")
     return one_line(agent, MAX_QUOTED) if agent else None
 
 
-def _confirmation(call: Call, method: Method) -> str | None:
+def _confirmation(call: Call, tool: McpTool | None) -> str | None:
     """Return the person's answer to ``confirm=``; ``None`` if the tool has no such question."""
-    if method.tool is None or method.tool.confirm is None:
+    if tool is None or tool.confirm is None:
         return None
     _, response = call.answers.by_key.get(CONFIRM_KEY, (None, None))
     action = response.get("action") if isinstance(response, Mapping) else None
@@ -142,7 +142,7 @@ def _confirmation(call: Call, method: Method) -> str | None:
 
 
 def _trace_id(call: Call) -> str | None:
-    """Return the id of the trace: that of the run of the method, of the request, or else the one the client has sent."""
+    """Return the id of the trace that the method ran in, or else of the request, or else what the client has sent."""
     noted = call.notes.get("trace_id")
     if noted is not None:
         return noted
@@ -150,5 +150,6 @@ def _trace_id(call: Call) -> str | None:
     current = None if trace is None else trace.get_current_span().get_span_context()
     if current is not None and current.is_valid:
         return f"{current.trace_id:032x}"
-    sent = _TRACEPARENT.fullmatch(str(call.meta.get("traceparent", "")))
-    return None if sent is None else sent[1]
+    sent = call.meta.get("traceparent")
+    match = _TRACEPARENT.fullmatch(sent) if isinstance(sent, str) else None
+    return None if match is None else match[1]

@@ -131,6 +131,7 @@ class Prometheus:
         registry.around_requests.append(self._around_request)
         registry.around.insert(0, self._around_method)
         registry.call_observers.append(self._count)
+        registry.metrics_access = self._access
 
     def _view(self, request: Request, registry: Registry, caller: Caller) -> Response:
         if not caller.has(self._access):

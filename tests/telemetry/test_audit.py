@@ -159,6 +159,28 @@ def test_the_trace_is_that_of_the_span_or_else_that_of_the_client() -> None:
     assert audit.take()["trace_id"] == f"{http.context.trace_id:032x}"
 
 
+@pytest.mark.parametrize("timeout", [None, 60])
+@pytest.mark.parametrize("face", [faces.rest, faces.jsonrpc, faces.mcp_modern])
+def test_without_a_span_of_the_http_request_the_trace_is_that_of_the_method(
+    face: faces.Face, timeout: float | None
+) -> None:
+    audit, recorder = Kept(), Recorder()
+    site = Site(McpBlueprint(audit=audit, telemetry=[recorder.telemetry]))
+    site.tool(lambda: None, name="change", timeout=timeout)
+    face("change", {}).send(site.client)
+    [span, *_] = recorder.exporter.get_finished_spans()
+    assert (span.name, audit.take()["trace_id"]) == ("execute_tool change", f"{span.context.trace_id:032x}")
+
+
+def test_a_call_that_runs_no_method_has_no_trace() -> None:
+    audit = Kept()
+    site = make_site(audit, telemetry=[Recorder().telemetry])
+    faces.rest("articles.delete", {"id": 7}).send(site.client, basic("writer"))
+    assert audit.take()["trace_id"] is not None
+    faces.rest("articles.delete", {"id": "x"}).send(site.client, basic("writer"))
+    assert audit.take()["trace_id"] is None
+
+
 def test_the_client_and_the_scopes_of_an_access_token_are_recorded() -> None:
     audit = Kept()
     with issuing() as issuer:
