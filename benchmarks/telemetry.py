@@ -33,7 +33,7 @@ from flask_jsonrpc_mcp.telemetry.tracing import OpenTelemetry
 from tests.support import faces
 from tests.telemetry.spans import Recorder
 
-CALLS = 20
+CALLS = 10
 MOST = 30.0
 """Microseconds that one kind of telemetry may add to a call, besides those of the OpenTelemetry SDK itself."""
 

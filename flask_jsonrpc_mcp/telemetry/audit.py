@@ -47,7 +47,7 @@ class Audit:
         raise NotImplementedError
 
     def observe(self, registry: Registry) -> None:
-        """Observe a blueprint, which calls this."""
+        """Add this to a blueprint; ``McpBlueprint(audit=...)`` calls it."""
         registry.call_observers.append(partial(self._observe, registry))
 
     def _observe(
@@ -126,7 +126,7 @@ class AuditLog(Audit):
 def _client(call: Call, environ: Mapping[str, Any]) -> str | None:
     """Return what the client calls itself. It can call itself anything."""
     info = call.meta.get(CLIENT_INFO)
-    if isinstance(info, Mapping):
+    if isinstance(info, dict):
         return one_line(" ".join([str(info[key]) for key in ("name", "version") if key in info]), MAX_QUOTED)
     agent = environ.get("HTTP_USER_AGENT")
     return one_line(agent, MAX_QUOTED) if agent else None

@@ -2,15 +2,14 @@
 
 https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/mcp.md
 
-Names that callers choose are in the attributes of spans, but never in the name of a span or in a metric: there, one
-that is not registered is `OTHER`. So callers cannot make the number of time series grow.
+A name that a caller has sent is an attribute of a span. In the name of a span and in metrics, a name that is not
+registered is `OTHER`, so that callers cannot make the number of time series grow.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -41,7 +40,7 @@ _WITH_URI = ("resources/read", "resources/subscribe", "resources/unsubscribe")
 
 
 class Operation(NamedTuple):
-    """What kind of request it is. There is a limited number of them.
+    """What kind of request it is. The number of kinds is limited.
 
     :param name: The name of its span.
     :param labels: The attributes of its metric, and of its span.
@@ -79,7 +78,7 @@ class Failure:
 def operation_of(message: RpcRequest, context: RequestContext) -> Operation:
     """Return what kind of request it is."""
     method, params, target = message.method, message.params, ""
-    if method in _NAMED and isinstance(params, Mapping):
+    if method in _NAMED and isinstance(params, dict):
         name = params.get("name")
         if isinstance(name, str):
             registry = context.registry
@@ -113,7 +112,7 @@ def _operation(method: str, target: str, version: str, is_http: bool) -> Operati
 def details_of(message: RpcRequest, context: RequestContext) -> dict[str, str]:
     """Return the attributes of one request that only its span has."""
     method, params, details = message.method, message.params, {}
-    if isinstance(params, Mapping):
+    if isinstance(params, dict):
         if method in _NAMED and isinstance(params.get("name"), str):
             details[_NAMED[method]] = one_line(params["name"], MAX_QUOTED)
         elif method in _WITH_URI and isinstance(params.get("uri"), str):

@@ -127,7 +127,7 @@ class Prometheus:
         self.routes = (Route("/mcp/metrics", "metrics", {"GET": self._view}, rest_error),)
 
     def observe(self, registry: Registry) -> None:
-        """Observe a blueprint, which calls this."""
+        """Add this to a blueprint; ``McpBlueprint(telemetry=[...])`` calls it."""
         registry.around_requests.append(self._around_request)
         registry.around.insert(0, self._around_method)
         registry.call_observers.append(self._count)

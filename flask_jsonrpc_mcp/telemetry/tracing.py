@@ -57,7 +57,7 @@ class _Begun(NamedTuple):
 class _Run:
     """The span around one run of a method.
 
-    :param with_exceptions: Record exceptions whole. Their texts may contain arguments, and the log has them anyway.
+    :param with_exceptions: Record the text and the traceback of an exception, which may contain arguments.
     """
 
     def __init__(self, span: Span, parent: Context, *, with_exceptions: bool) -> None:
@@ -95,9 +95,8 @@ class OpenTelemetry:
     :param tracer_provider: By default the global one.
     :param meter_provider: By default the global one.
     :param record_caller: Record the caller's name as ``enduser.id``, and the address as ``client.address``.
-    :param record_arguments: Record the arguments of tools, and the texts and tracebacks of unexpected exceptions,
-        which may contain arguments. Those marked with ``Secret`` are replaced, and a tool with one has no exceptions
-        recorded.
+    :param record_arguments: Record the arguments of tools, and the texts and tracebacks of exceptions, which may
+        contain arguments. An argument marked with ``Secret`` is replaced, and exceptions of its tool are not recorded.
     :param record_results: Record the results of tools that MCP clients call.
     """
 
@@ -131,7 +130,7 @@ class OpenTelemetry:
         self._record_results = record_results
 
     def observe(self, registry: Registry) -> None:
-        """Observe a blueprint, which calls this."""
+        """Add this to a blueprint; ``McpBlueprint(telemetry=[...])`` calls it."""
         registry.around_requests.append(self._around_request)
         registry.around_questions.append(self._around_questions)
         registry.around.insert(0, partial(self._around_method, registry))
@@ -160,7 +159,7 @@ class OpenTelemetry:
 
     def _begin(self, message: RpcRequest, context: RequestContext) -> _Begun:
         operation, ambient = operation_of(message, context), otel_context.get_current()
-        params = message.params if isinstance(message.params, Mapping) else {}
+        params = message.params if isinstance(message.params, dict) else {}
         parent, links = _continued(params.get("_meta"), ambient), None
         if parent is not ambient:
             # The client's span is the parent; that of the HTTP request is linked.
@@ -251,7 +250,7 @@ class OpenTelemetry:
 
 def _continued(meta: Any, ambient: Context) -> Context:
     """Return the context of a client's span, from ``traceparent``, ``tracestate`` and ``baggage`` in its ``_meta``."""
-    if not isinstance(meta, Mapping):
+    if not isinstance(meta, dict):
         return ambient
     # The other keys of MCP have a prefix; these have none.
     carrier = {key: value for key, value in meta.items() if "/" not in key and isinstance(value, str)}

@@ -288,6 +288,13 @@ def test_a_logger_gets_json_on_one_line_and_the_record_for_formatters(caplog: py
     assert json.loads(text)["arguments"] == {"id": 7, "reason": "a\nb"}
 
 
+def test_a_logger_that_is_switched_off_writes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    site = make_site(AuditLog("tests.audit"))
+    with caplog.at_level(logging.WARNING, "tests.audit"):
+        assert faces.rest("crash", {}).send(site.client).status_code == 500
+    assert [record for record in caplog.records if record.name == "tests.audit"] == []
+
+
 def test_a_logger_that_nothing_configures_writes_to_stderr() -> None:
     """Were it left at its default level, the trail would be lost."""
     script = (
