@@ -18,7 +18,7 @@ from flask import request
 from ..envelope import RpcRequest
 from ..errors import MAX_QUOTED, InternalError, RpcError, one_line
 from ..mcp.http import SESSION_HEADER
-from ..mcp.protocol import CANCELLED, INITIALIZE, MODERN, VERSIONS, RequestContext
+from ..mcp.protocol import CANCELLED, INITIALIZE, MODERN, RequestContext
 from ..mcp.server import METHODS
 
 OTHER = "_OTHER"
@@ -89,7 +89,7 @@ def operation_of(message: RpcRequest, context: RequestContext) -> Operation:
     return _operation(
         method if method in _KNOWN else OTHER,
         target,
-        context.version if context.version in VERSIONS else OTHER,
+        context.version,
         context.headers is not None,
     )
 
