@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import pytest
 from marshmallow import Schema, fields
+from opentelemetry.trace import NoOpTracerProvider
 from pydantic import BaseModel, SecretStr
 from sqlalchemy import create_engine, insert
 
@@ -22,6 +23,7 @@ from flask_jsonrpc_mcp.oauth import OAuthResource
 from flask_jsonrpc_mcp.telemetry import audit_table
 from flask_jsonrpc_mcp.telemetry.audit import Audit, AuditLog
 from flask_jsonrpc_mcp.telemetry.audit_table import AuditTable
+from flask_jsonrpc_mcp.telemetry.tracing import OpenTelemetry
 from tests.conftest import Site, basic, make_auth
 from tests.support import faces
 from tests.support.answering import Respondent
@@ -176,6 +178,13 @@ def test_without_a_span_of_the_http_request_the_trace_is_that_of_the_method(
     face("change", {}).send(site.client)
     [span, *_] = recorder.exporter.get_finished_spans()
     assert (span.name, audit.take()["trace_id"]) == ("execute_tool change", f"{span.context.trace_id:032x}")
+
+
+def test_without_an_sdk_there_is_no_trace() -> None:
+    audit = Kept()
+    site = make_site(audit, telemetry=[OpenTelemetry(tracer_provider=NoOpTracerProvider())])
+    faces.jsonrpc("reindex", {}).send(site.client)
+    assert audit.take()["trace_id"] is None
 
 
 def test_a_call_that_runs_no_method_has_no_trace() -> None:
