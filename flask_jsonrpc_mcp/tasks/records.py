@@ -35,6 +35,7 @@ from sqlalchemy import (
     delete,
     func,
     insert,
+    or_,
     select,
     update,
 )
@@ -124,7 +125,32 @@ tasks = Table(
     Index("mcp_tasks_by_expiry", "expires"),
 )
 
+# Statements of each call are built once: to build one takes longer than to run it.
 _BY_ID = select(tasks).where(tasks.c.id == bindparam("task_id"))
+
+_CLAIM = (
+    update(tasks)
+    .where(tasks.c.id == bindparam("task_id"), tasks.c.state == QUEUED, tasks.c.expires > bindparam("now"))
+    .values(state=RUNNING, run=tasks.c.run + 1)
+)
+_CLAIM_RETURNING = _CLAIM.returning(*tasks.c)
+
+
+def _count(*conditions: ColumnElement[bool], limit: Any) -> Any:
+    """Return a subquery that counts tasks, up to a limit."""
+    return select(func.count()).select_from(select(tasks.c.id).where(*conditions).limit(limit).subquery())
+
+
+_WAITING = select(
+    _count(
+        tasks.c.owner == bindparam("owner"),
+        or_(tasks.c.owner != "", tasks.c.address == bindparam("address")),
+        tasks.c.state.in_(UNFINISHED),
+        tasks.c.expires > bindparam("now"),
+        limit=bindparam("most_own"),
+    ).scalar_subquery(),
+    _count(tasks.c.state == QUEUED, limit=bindparam("most_queued")).scalar_subquery(),
+)
 
 _NEW: dict[str, Any] = {column.name: getattr(column.default, "arg", None) for column in tasks.c}
 
@@ -264,14 +290,18 @@ class Records:
 
     def count(self, limit: int, *conditions: ColumnElement[bool]) -> int:
         """Count tasks, up to a limit."""
-        return self.counts((limit, conditions))[0]
-
-    def counts(self, *limited: tuple[int, Sequence[ColumnElement[bool]]]) -> list[int]:
-        """Count the tasks of several kinds, each up to a limit."""
-        found = [select(tasks.c.id).where(*conditions).limit(limit).subquery() for limit, conditions in limited]
-        columns = [select(func.count()).select_from(each).scalar_subquery() for each in found]
         with self.connection() as connection:
-            return list(connection.execute(select(*columns)).one())
+            return int(connection.execute(_count(*conditions, limit=limit)).scalar_one())
+
+    def count_waiting(self, owner: str, address: str, most_own: int, most_queued: int) -> tuple[int, int]:
+        """Count the unfinished tasks of a caller, and the queued ones of all, each up to a limit.
+
+        :param address: Tells anonymous callers apart, whose ``owner`` is empty.
+        """
+        callers = {"owner": owner, "address": address, "now": time.time()}
+        with self.connection() as connection:
+            row = connection.execute(_WAITING, {**callers, "most_own": most_own, "most_queued": most_queued}).one()
+        return row[0], row[1]
 
     def change(
         self, id: str, expected: Sequence[str], *conditions: ColumnElement[bool], run: int | None = None, **values: Any
@@ -287,13 +317,12 @@ class Records:
     def claim(self, id: str, runner: str, seconds: float) -> TaskRecord | None:
         """Begin to run a queued task, for one of all that try; ``None`` for the others."""
         now = time.time()
-        claiming = update(tasks).where(tasks.c.id == id, tasks.c.state == QUEUED, tasks.c.expires > now)
-        values = {"state": RUNNING, "run": tasks.c.run + 1, "runner": runner, "lease": now + seconds, "updated": now}
+        values = {"task_id": id, "now": now, "runner": runner, "lease": now + seconds, "updated": now}
         with self.connection() as connection:
             if connection.dialect.update_returning:
-                row = connection.execute(claiming.values(**values).returning(*tasks.c)).first()
+                row = connection.execute(_CLAIM_RETURNING, values).first()
                 return None if row is None else TaskRecord(*row)
-            is_claimed = connection.execute(claiming.values(**values)).rowcount == 1
+            is_claimed = connection.execute(_CLAIM, values).rowcount == 1
             return _read(connection, tasks.c.id == id)[0] if is_claimed else None
 
     @contextmanager

@@ -40,7 +40,6 @@ from .records import (
     LAST_OFFER,
     QUEUED,
     RUNNING,
-    UNFINISHED,
     Records,
     TaskRecord,
     ending,
@@ -286,14 +285,11 @@ class Tasks:
         return next(name for name, each in registries.items() if each is registry)
 
     def _check_limits(self, caller: Caller) -> None:
-        own = [tasks.c.owner == caller.principal, tasks.c.state.in_(UNFINISHED), tasks.c.expires > time.time()]
-        if not caller.principal:
-            own.append(tasks.c.address == caller.address[:64])
-        limit, queued_limit = self.setting("MAX_TASKS"), self.setting("MAX_QUEUED")
-        unfinished, queued = self.records.counts((limit, own), (queued_limit, [tasks.c.state == QUEUED]))
-        if unfinished >= limit:
-            raise TooManyTasks(limit, retry_after=5)
-        if queued >= queued_limit:
+        most_own, most_queued = self.setting("MAX_TASKS"), self.setting("MAX_QUEUED")
+        own, queued = self.records.count_waiting(caller.principal, caller.address[:64], most_own, most_queued)
+        if own >= most_own:
+            raise TooManyTasks(most_own, retry_after=5)
+        if queued >= most_queued:
             raise Overloaded("Too many tasks wait for a worker; try again later")
 
 
