@@ -83,7 +83,7 @@ CHECKS = {
         f"check {PREFIX}PUBLIC_URL; if the app is mounted below a path, let the proxy pass this URL on to the app",
     ),
     "oauth-server": (ERROR, "register it: app.register_blueprint(oauth)"),
-    "oauth-login": (ERROR, 'see "Who is signed in" in docs/oauth-server.md'),
+    "oauth-login": (ERROR, "use Flask-Login, or register @oauth.signed_in and pass OAuthServer(login_view=...)"),
     "oauth-cookie": (WARNING, "set SESSION_COOKIE_SAMESITE = 'Lax'"),
     "oauth-grants": (ERROR, "let the app write to this file or database, or pass another with OAuthServer(grants=...)"),
     "no-secret-key": (WARNING, "set SECRET_KEY, the same in every process"),
