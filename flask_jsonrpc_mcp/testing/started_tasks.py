@@ -83,7 +83,7 @@ class StartedTask:
 
     @property
     def result(self) -> Result:
-        """What came of it, like the result of a call.
+        """The result of the task, like that of a call.
 
         :raises AssertionError: if it is not over.
         """
