@@ -109,6 +109,8 @@ def _run_method(app: Flask, service: Tasks, run: Run) -> tuple[str, dict[str, An
 def _call(app: Flask, service: Tasks, run: Run) -> Any:
     record, registry = run.record, service.registry_of(run.record)
     stored = record.call or {}
+    if registry is not None and registry.restore is not None:
+        app.ensure_sync(registry.restore)(stored.get("carried"))  # first, because the user may depend on it
     caller = None if registry is None else restore_caller(record, registry.auth)
     if registry is None or caller is None:
         raise MethodNotFound(record.method)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import time
 from collections.abc import Mapping
@@ -120,6 +121,7 @@ class Tasks:
                     "agent": request.user_agent.string if has_request_context() else "",
                     "listed_only": call.listed_only,
                     "rounds": call.answers.rounds,
+                    **self._carried(registry),
                 },
                 "repeatable": tool.repeatable,
                 "answers": dict(call.answers.by_key),
@@ -132,6 +134,20 @@ class Tasks:
         )
         self.offering.offer(record.id, record.queue, self._engine_of(registry), wait=WAIT)
         return record
+
+    def _carried(self, registry: Registry) -> dict[str, Any]:
+        """Return what ``@rpc.carry`` keeps of this request.
+
+        :raises TypeError: if it is not JSON.
+        """
+        if registry.carry is None:
+            return {}
+        carried = self.app.ensure_sync(registry.carry)()
+        try:
+            json.dumps(carried, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"{checks.name_of(registry.carry)} must return plain JSON: {error}") from error
+        return {"carried": carried}
 
     def get(self, task_id: str, registry: Registry, caller: Caller) -> TaskRecord:
         """Return a task of a caller.
