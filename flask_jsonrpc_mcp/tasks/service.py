@@ -31,6 +31,7 @@ from ..errors import (
 from ..registry import EXTENSION as REGISTRIES
 from ..registry import Registry
 from .callers import may_see, store_caller
+from .calls import report_lost
 from .offering import WAIT, Offering, TaskEngine
 from .records import (
     CANCELLED,
@@ -227,21 +228,24 @@ class Tasks:
         if record.state != RUNNING or record.lease is None or record.lease > now:
             return False
         lost = record.lost + 1
+        error = RpcError(POISON if lost == MAX_RUNS else LOST, code=-32603, slug="worker_lost")
         if record.cancel:
             values = ending(CANCELLED)
         elif record.repeatable and lost < MAX_RUNS:
             values = queueing(message=None)
         else:
-            text = POISON if record.repeatable else LOST
-            values = ending(FAILED, outcome=failure(RpcError(text, code=-32603)), message=text)
+            values = ending(FAILED, outcome=failure(error), message=error.message)
         is_settled = self.records.change(
             record.id, (RUNNING,), tasks.c.lease <= now, run=record.run, lost=lost, **values
         )
         if is_settled:
             facts = {"worker": record.runner, "tool": record.method}
             self.app.logger.warning("the worker %(worker)s of a task of %(tool)r has gone", facts, extra=facts)
+            registry = self.registry_of(record)
             if values["state"] == QUEUED:
                 self.offer_now(record)
+            elif registry is not None:
+                report_lost(self.app, registry, record, error)
         return is_settled
 
     def offer_now(self, record: TaskRecord) -> None:
