@@ -38,7 +38,7 @@ def request_of(app: Flask, registry: Registry | None, record: TaskRecord) -> Ite
 def call_of(record: TaskRecord, caller: Caller, **others: Any) -> Call:
     """Build the call of a task that is not over."""
     stored = record.call or {}
-    answers = {key: (digest, response) for key, (digest, response) in (record.answers or {}).items()}
+    answers = {key: _restore_answer(*answer) for key, answer in (record.answers or {}).items()}
     return Call(
         record.method,
         stored["arguments"],
@@ -52,6 +52,15 @@ def call_of(record: TaskRecord, caller: Caller, **others: Any) -> Call:
         in_task=True,
         **others,
     )
+
+
+def store_answer(digest: str | None, response: Any) -> list[Any]:
+    """Return an answer as JSON, with the text of the error if the client could not be asked."""
+    return [digest, None, response.message] if isinstance(response, RpcError) else [digest, response]
+
+
+def _restore_answer(digest: str | None, response: Any, failure: str | None = None) -> tuple[str | None, Any]:
+    return digest, response if failure is None else RpcError(failure)
 
 
 def report_lost(app: Flask, registry: Registry, record: TaskRecord, error: RpcError) -> None:

@@ -31,7 +31,7 @@ from ..errors import (
 from ..registry import EXTENSION as REGISTRIES
 from ..registry import Registry
 from .callers import may_see, store_caller
-from .calls import report_lost
+from .calls import report_lost, store_answer
 from .offering import WAIT, Offering, TaskEngine
 from .records import (
     CANCELLED,
@@ -125,7 +125,7 @@ class Tasks:
                     **self._carried(registry),
                 },
                 "repeatable": tool.repeatable,
-                "answers": dict(call.answers.by_key),
+                "answers": {key: store_answer(*answer) for key, answer in call.answers.by_key.items()},
                 "asked": [],
                 "created": now,
                 "updated": now,
@@ -177,7 +177,7 @@ class Tasks:
             pending, answers = held.pending or {}, held.answers or {}
             given = {shown: question for shown, question in pending.items() if shown in responses}
             for shown, question in given.items():
-                answers[question["key"]] = [question["digest"], responses[shown]]
+                answers[question["key"]] = store_answer(question["digest"], responses[shown])
             Answers(answers).check_size()
             left = {shown: question for shown, question in pending.items() if shown not in given}
             if not given:
