@@ -117,7 +117,7 @@ class Tasks:
                 "call": {
                     "arguments": call.arguments,
                     "capabilities": sorted(call.capabilities),
-                    "meta": {name: call.meta[name] for name in KEPT_META if name in call.meta},
+                    "meta": _kept_meta(call, registry),
                     "client_id": client_id(),
                     "agent": request.user_agent.string if has_request_context() else "",
                     "listed_only": call.listed_only,
@@ -315,6 +315,13 @@ class Tasks:
             raise TooManyTasks(limit, retry_after=5)
         if queued >= queued_limit:
             raise Overloaded("Too many tasks wait for a worker; try again later")
+
+
+def _kept_meta(call: Call, registry: Registry) -> dict[str, Any]:
+    kept = {name: call.meta[name] for name in KEPT_META if name in call.meta}
+    for add in registry.task_meta:
+        kept |= add()
+    return kept
 
 
 def success(result: Result) -> dict[str, Any]:

@@ -45,15 +45,14 @@ def test_a_run_in_a_worker_is_traced_counted_and_audited(tmp_path: Path) -> None
     client = TaskClient(site.client)
     meta = {"traceparent": f"00-{TRACE}-{PARENT}-01"}
     created = result(client.post("tools/call", {"name": "work", "arguments": {}, "_meta": meta}))
-    [request] = recorder.take()
-    assert (request["name"], request["parent"], "status" in request) == ("tools/call work", PARENT, False)
     assert metrics_of(site)["mcp_queue_depth"] == {("tasks",): 1}
     assert audit.records == []
 
     LocalWorker(site.app, 1).run(burst=True)
     assert client.end(created["taskId"])["status"] == "completed"
-    [run] = [span for span in recorder.take() if span["kind"] == "INTERNAL"]
-    assert (run["name"], run["parent"]) == ("execute_tool work", PARENT)
+    request, run, *_ = recorder.take()
+    assert (request["name"], request["parent"], "status" in request) == ("tools/call work", PARENT, False)
+    assert (run["name"], run["kind"], run["parent"]) == ("execute_tool work", "INTERNAL", "tools/call work")
     found = metrics_of(site)
     assert found["mcp_queue_depth"] == {("tasks",): 0}
     assert found["mcp_calls_total"] == {("work", "mcp", "task"): 1, ("work", "mcp", "ok"): 1}
@@ -147,4 +146,21 @@ def test_a_cancelled_run_whose_worker_is_lost_is_reported_too(tmp_path: Path) ->
     assert client.get(task_id)["status"] == "cancelled"
     until(lambda: audit.records)
     assert audit.take()["outcome"] == "worker_lost"
+    tasks_of(site.app).records.close()
+
+
+@pytest.mark.parametrize("face", ["mcp", "rest"])
+def test_a_run_in_a_worker_belongs_to_the_request_that_created_its_task(tmp_path: Path, face: str) -> None:
+    """Also if the client sends no trace of its own."""
+    recorder = Recorder()
+    site = make_site(tmp_path, telemetry=[recorder.telemetry])
+    recorder.instrument(site.app)
+    if face == "mcp":
+        TaskClient(site.client).start("work")
+    else:
+        site.invoke("work", {}, headers={"Prefer": "respond-async"})
+    LocalWorker(site.app, 1).run(burst=True)
+    *_, creating, run = recorder.take()
+    assert creating["kind"] == "SERVER"
+    assert (run["name"], run["parent"]) == ("execute_tool work", creating["name"])
     tasks_of(site.app).records.close()
