@@ -141,7 +141,7 @@ def examine(app: Flask, *, ignore: Iterable[str] | None = None, tools_only: bool
         for method in registry.methods:
             if method.listed:
                 add(_check_tool(method, registry, app), method.name, name)
-                add(task_checks.check_tool(method), method.name, name)
+                add(task_checks.check_tool(method, app), method.name, name)
     if not tools_only:
         for name, registry in registries.items():
             add(_check_blueprint(registry, app), None, name)

@@ -18,7 +18,10 @@ from .registry import Registry
 from .task_options import TASKS_EXTENSION
 
 CHECKS = {
-    "task-required": (INFO, "use task=True, so that clients without tasks can call the tool in a plain request"),
+    "task-required": (
+        INFO,
+        f"use task=True, so that clients without tasks can call the tool in a plain request, or set {PREFIX}TASK_WAIT",
+    ),
     "task-user-loader": (
         WARNING,
         "register a function with @rpc.user_loader that returns the same user as your sign-in does",
@@ -41,8 +44,9 @@ MOUNTS = Path("/proc/mounts")
 NETWORK_FILESYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "ceph", "glusterfs", "lustre", "fuse.sshfs", "afs")
 
 
-def check_tool(method: Method) -> Iterator[Problem]:
-    if method.tool is not None and method.tool.task is not None and method.tool.task.required:
+def check_tool(method: Method, app: Flask) -> Iterator[Problem]:
+    task = None if method.tool is None or app.config[PREFIX + "TASK_WAIT"] else method.tool.task
+    if task is not None and task.required:
         yield "task-required", "most AI clients do not support tasks today, and cannot call it"
 
 

@@ -68,7 +68,7 @@ def describe_task(record: TaskRecord, context: RequestContext) -> dict[str, Any]
     if record.state == INPUT_REQUIRED:
         described["inputRequests"] = {key: _question(each) for key, each in (record.pending or {}).items()}
     elif record.state == FAILED and error is not None:
-        described["error"] = RpcResponse(None, error=_protocol_error(error, record, context)).to_json()["error"]
+        described["error"] = RpcResponse(None, error=protocol_error(error, record, context)).to_json()["error"]
     elif record.state == COMPLETED:
         result = versions.tool_result(result_of(record), context.version) if error is None else None
         described["result"] = versions.complete(result or versions.tool_failure(error), "tools/call", context)  # type: ignore[arg-type]
@@ -100,7 +100,7 @@ def _question(pending: Mapping[str, Any]) -> dict[str, Any]:
     return {"method": method, "params": params} if params else {"method": method}
 
 
-def _protocol_error(error: RpcError, record: TaskRecord, context: RequestContext) -> RpcError:
+def protocol_error(error: RpcError, record: TaskRecord, context: RequestContext) -> RpcError:
     """Return the JSON-RPC error that a call without a task would have got."""
     if not isinstance(error, MethodNotFound):
         return error

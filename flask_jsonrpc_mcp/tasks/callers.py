@@ -70,12 +70,18 @@ def restore_caller(record: TaskRecord, auth: Authenticator) -> Caller | None:
         user, permissions = loaded
         auth.set_user(user)
         caller = Caller(user, permissions=permissions, address=address)
-    return replace(
-        caller,
+    known = stored_caller(record)
+    return replace(known, user=caller.user, permissions=caller.permissions & known.permissions)
+
+
+def stored_caller(record: TaskRecord) -> Caller:
+    """Return the caller of a task as stored, without the user."""
+    stored = record.caller
+    return Caller(
         name=stored["user"],
         scheme=stored["scheme"],
-        permissions=caller.permissions & frozenset(stored["permissions"]),
-        may_sign_in=False,
+        permissions=frozenset(stored["permissions"]),
         principal=record.owner,
+        address=record.address,
         scopes=None if stored["scopes"] is None else frozenset(stored["scopes"]),
     )

@@ -34,9 +34,7 @@ def make_engine(url: URL) -> Engine:
         event.listen(engine, "checkout", partial(_check_idle, engine))
         return engine
     file = Path(str(url.database))
-    engine = create_engine(
-        url, isolation_level="AUTOCOMMIT", max_overflow=-1, connect_args={"timeout": BUSY_TIMEOUT}
-    )
+    engine = create_engine(url, isolation_level="AUTOCOMMIT", max_overflow=-1, connect_args={"timeout": BUSY_TIMEOUT})
     event.listen(engine, "do_connect", lambda *ignored: _make_private(file))
     event.listen(engine, "connect", _prepare_sqlite)
     return engine

@@ -175,7 +175,8 @@ class TaskRecord:
     :param owner: The principal of the caller; empty if anonymous.
     :param user: The name of the caller for lists; ``None`` if anonymous.
     :param caller: How to find the caller again: user, identity, scheme, permissions, scopes, grant. No credentials.
-    :param call: The arguments, capabilities, ``_meta`` and client of the call; erased when the task ends.
+    :param call: The arguments, capabilities, ``_meta`` and client of the call, and what ``@rpc.carry`` has returned;
+        erased when the task ends.
     :param repeatable: Whether it may run again if its worker is gone.
     :param run: How often a worker has claimed it.
     :param lost: How often the worker that ran it was lost.
