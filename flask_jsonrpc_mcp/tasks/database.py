@@ -47,7 +47,7 @@ def transactional(engine: Engine) -> Engine:
 
 
 def _check_idle(engine: Engine, connection: Any, pooled: Any, proxy: object) -> None:
-    """Check a connection that was not used for a while. To do so before each use would be one more round trip."""
+    """Check a connection that was not used for a while. Checking it before each use would take a round trip."""
     if time.monotonic() - pooled.info.get("used", time.monotonic()) < CHECKED_AFTER:
         return
     try:

@@ -1,6 +1,6 @@
 """The tables of tasks and of their workers, in SQL.
 
-The row of a task decides who runs it, whether its worker is gone, and what came of it. Every change of state is one
+The row of a task decides who runs it, whether its worker is gone, and how it ended. Every change of state is one
 conditional UPDATE, which names the state and the run that it expects; its row count says whether it happened.
 """
 

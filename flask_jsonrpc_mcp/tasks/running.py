@@ -1,4 +1,4 @@
-"""Run tasks in a worker: claim one, find its caller, call its method, and store what came of it."""
+"""Run tasks in a worker: claim one, find its caller, call its method, and store the outcome."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _checked_size(outcome: dict[str, Any], service: Tasks, record: TaskRecord) -
     facts = {"tool": record.method, "size": size, "limit": limit}
     text = "the result of a task of %(tool)r has %(size)d bytes; %(limit)d are kept"
     service.app.logger.warning(text, facts, extra=facts)
-    raise RpcError(f"The result has {size} bytes, and at most {limit} are kept of a task")
+    raise RpcError(f"The result has {size} bytes; a task can store at most {limit}")
 
 
 def _ask(service: Tasks, run: Run, needed: InputNeeded) -> tuple[str, dict[str, Any] | None, str | None]:

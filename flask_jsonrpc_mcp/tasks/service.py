@@ -166,7 +166,7 @@ class Tasks:
         return record
 
     def answer(self, record: TaskRecord, responses: Mapping[str, Any]) -> None:
-        """Keep the responses to open questions; once there are no more, a worker goes on. Others are ignored.
+        """Store responses to open questions, and queue the task again when all are answered. Others are ignored.
 
         :raises MalformedParams: if all answers together are too long.
         """
@@ -194,7 +194,7 @@ class Tasks:
         self.records.change(record.id, (RUNNING,), cancel=True, message=CANCELLING)
 
     def ask(self, record: TaskRecord, needed: InputNeeded) -> bool:
-        """Let a running task wait for answers; return whether it was still this run's.
+        """Let a running task wait for answers; return ``False`` if another run has taken it over.
 
         :raises RpcError: if the client was asked too often.
         """
@@ -216,7 +216,7 @@ class Tasks:
         )
 
     def end(self, record: TaskRecord, state: str, **values: Any) -> bool:
-        """End a running task; return whether it was still this run's."""
+        """End a running task; return ``False`` if another run has taken it over."""
         values = ending(state, **values)
         is_kept = tasks.c.expires > time.time()
         return self.records.change(record.id, (RUNNING,), is_kept, run=record.run, **values)

@@ -274,7 +274,7 @@ def test_an_answer_after_the_cancellation_has_no_effect(served: Deployment) -> N
 
 def test_a_result_that_cannot_be_kept_is_an_error_of_the_tool(served: Deployment) -> None:
     client, limit = served.client(), 1024 * 1024
-    too_big = f"The result has {limit + 12} bytes, and at most {limit} are kept of a task"
+    too_big = f"The result has {limit + 12} bytes; a task can store at most {limit}"
     for tool, arguments, text in (
         ("size", {"characters": limit}, too_big),
         ("broken", {"kind": "nan"}, "Internal error, see the server log for id "),
