@@ -160,7 +160,7 @@ bench-deployment: $(VENV)/.installed-test $(PEERS)/flask/.installed ## measure w
 	$(RUN) benchmarks.deployment
 
 .PHONY: bench-telemetry
-bench-telemetry: $(VENV)/.installed-test ## measure what traces, metrics and the audit trail add to a call
+bench-telemetry: $(VENV)/.installed-test ## measure what traces, metrics and the audit trail add to a call; writes benchmarks/TELEMETRY.md
 	$(RUN) benchmarks.telemetry
 
 .PHONY: bench-tasks

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 from uuid import UUID
 
-from flask import Request, current_app, g, has_request_context, request
+from flask import Request, current_app, g
 from flask_httpauth import HTTPAuth, HTTPDigestAuth, MultiAuth
 from werkzeug.datastructures import Authorization
 
@@ -278,9 +278,8 @@ class Authenticator:
         return frozenset([granted] if isinstance(granted, str) else granted)
 
 
-def client_id() -> str | None:
-    """Return the OAuth client of the current request, or of the current task."""
-    environ = request.environ if has_request_context() else {}
+def client_id(environ: Mapping[str, Any]) -> str | None:
+    """Return the OAuth client of a request, or of the request that has created a task."""
     token: Any = environ.get(ACCESS_TOKEN)
     found: str | None = environ.get(CLIENT_ID) if token is None else token.client_id
     return found

@@ -112,6 +112,7 @@ class Call:
     :param read_only: Run the method only if it is marked as read-only.
     :param detachable: The client can get a handle, and the result of a task later.
     :param in_task: A worker runs it. Confirmation and rate limits were dealt with when the task was created.
+    :param notes: What hooks leave for observers: ``trace_id`` is the trace that the method ran in.
     """
 
     name: str
@@ -128,6 +129,7 @@ class Call:
     read_only: bool = False
     detachable: bool = False
     in_task: bool = False
+    notes: dict[str, str] = field(default_factory=dict, init=False, repr=False)
     _digests: dict[str, str] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property

@@ -52,6 +52,11 @@ CHECKS = {
         ERROR,
         "register @rpc.permissions_loader, or get_user_roles of the auth object, or remove access=",
     ),
+    "metrics-access": (
+        ERROR,
+        "pass auth= with users who have these permissions, or Prometheus(access=[]) if only Prometheus can reach the"
+        " server",
+    ),
     "cached-by-path": (ERROR, "use @cache.memoize(), which caches by function and arguments"),
     "unregistered-tool": (ERROR, "register it with @rpc.method, or write @rpc.tool in place of @mcp_tool"),
     "many-tools": (WARNING, f"raise {PREFIX}PAGE_SIZE, or register fewer tools"),
@@ -187,9 +192,9 @@ def _check_tool(method: Method, registry: Registry, app: Flask) -> Iterator[Prob
     if method.read_only and words:
         yield "read-only-name", f"its name says {words[0]!r}, but it is {reads}"
 
-    needed = method.access - {SIGNED_IN} if registry.auth.sign_ins else method.access
-    if needed and (SIGNED_IN in needed or not registry.auth.grants_permissions):
-        yield "no-permissions", f"it needs {_some(sorted(needed))}, but no function returns the permissions of callers"
+    missing = _never_granted(method.access, registry)
+    if missing:
+        yield "no-permissions", f"it needs {_some(missing)}, but no function returns the permissions of callers"
     # Flask-Caching's memoize() adds delete_memoized as well.
     if hasattr(method.func, "make_cache_key") and not hasattr(method.func, "delete_memoized"):
         yield (
@@ -203,6 +208,12 @@ def _check_tool(method: Method, registry: Registry, app: Flask) -> Iterator[Prob
             yield "public-read", public
         else:
             yield "public-write", f"{public}, and it may change something, because it is not read-only"
+
+
+def _never_granted(access: frozenset[str], registry: Registry) -> list[str]:
+    """List the permissions that no caller of a blueprint can have."""
+    needed = access - {SIGNED_IN} if registry.auth.sign_ins else access
+    return sorted(needed) if SIGNED_IN in needed or not registry.auth.grants_permissions else []
 
 
 def _check_schemas(described: dict[str, Any]) -> Iterator[Problem]:
@@ -246,6 +257,9 @@ def _check_blueprint(registry: Registry, app: Flask) -> Iterator[Problem]:
     writing = [method.name for method in methods if not method.read_only]
     if app.config[PREFIX + "GET_METHODS"] == GET_ALL and writing:
         yield "get-writes", f"GET runs every method, so a link that is opened in a browser can run {_some(writing)}"
+    missing = _never_granted(registry.metrics_access, registry)
+    if missing:
+        yield "metrics-access", f"/mcp/metrics needs {_some(missing)}, which no caller can have, so it answers 404"
     streaming = [method.name for method in methods if method.streams]
     if streaming and find_spec("granian") is not None:
         why = f"the events of {_some(streaming)} arrive with the result"

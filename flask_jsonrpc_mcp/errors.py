@@ -59,6 +59,8 @@ _CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 def one_line(text: str, limit: int = MAX_ERROR_TEXT) -> str:
     """Put a text on one line and cut it to ``limit`` characters."""
+    if type(text) is str and len(text) <= limit and text.isprintable():
+        return text  # as almost every text
     # Cut first, because the text may be a megabyte long. A lone surrogate, which a file name can contain, is replaced
     # because UTF-8 cannot encode it.
     line = _CONTROL_CHARACTERS.sub(" ", text[: limit + 1].encode("utf-8", "replace").decode("utf-8"))

@@ -305,6 +305,8 @@ class Registry:
         """Called with the protocol version and the seconds when a client on stdio from before 2026-07-28 is gone."""
         self.queue_depths: dict[str, Callable[[], int]] = {}
         """How many tasks wait in each queue, for the metrics."""
+        self.metrics_access: frozenset[str] = frozenset()
+        """The permissions that a caller needs to read the metrics, for the doctor."""
         self.readiness: dict[str, Callable[[], float | None]] = {}
         """What ``/mcp/health?ready`` checks. Each returns how many seconds ago it was reached, or raises."""
         self.pending: list[Callable[[], None]] = []

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from flask import Flask, has_request_context, request
+from flask import Flask, request
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
@@ -117,8 +117,8 @@ class Tasks:
                     "arguments": call.arguments,
                     "capabilities": sorted(call.capabilities),
                     "meta": _kept_meta(call, registry),
-                    "client_id": client_id(),
-                    "agent": request.user_agent.string if has_request_context() else "",
+                    "client_id": client_id(request.environ),
+                    "agent": request.user_agent.string,
                     "listed_only": call.listed_only,
                     "rounds": call.answers.rounds,
                     **self._carried(registry),

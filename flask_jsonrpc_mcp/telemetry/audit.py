@@ -9,19 +9,20 @@ import json
 import logging
 import re
 import sys
+import time
 from collections.abc import Mapping
 from datetime import datetime, timezone
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
-from flask import current_app, has_request_context, request
+from flask import current_app, request
 
 from ..ask import CONFIRM_KEY
 from ..auth import client_id
 from ..call import CLIENT_INFO, METHOD, Call
 from ..errors import MAX_QUOTED, RpcError, one_line
 from ..invoke import INPUT_REQUIRED, TASK
-from ..method import Method
+from ..method import McpTool, Method
 from ..registry import Registry
 from ..strict_json import write
 from .redaction import hide_arguments, show_arguments
@@ -47,7 +48,7 @@ class Audit:
         raise NotImplementedError
 
     def observe(self, registry: Registry) -> None:
-        """Observe a blueprint, which calls this."""
+        """Add this to a blueprint; ``McpBlueprint(audit=...)`` calls it."""
         registry.call_observers.append(partial(self._observe, registry))
 
     def _observe(
@@ -62,11 +63,11 @@ class Audit:
         # A call that asks first runs again with the answers, and one that goes on as a task runs in a worker.
         if method is None or call.kind != METHOD or outcome in (INPUT_REQUIRED, TASK):
             return
-        if method.read_only and not self._reads:
+        if not self._reads and method.read_only:
             return
-        caller = call.caller
+        caller, environ = call.caller, request.environ
         record = {
-            "time": datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+            "time": _now(),
             "id": call.id,
             "trace_id": _trace_id(call),
             "blueprint": registry.name,
@@ -75,11 +76,11 @@ class Audit:
             "caller": one_line(caller.name, MAX_QUOTED),
             "credential": caller.scheme,
             "address": caller.address,
-            "client": _client(call),
-            "client_id": client_id(),
+            "client": _client(call, environ),
+            "client_id": client_id(environ),
             "scopes": None if caller.scopes is None else sorted(caller.scopes),
             "access": sorted(method.access),
-            "confirmation": _confirmation(call, method),
+            "confirmation": _confirmation(call, method.tool),
             "outcome": outcome,
             "ms": round(duration * 1000, 1),
             "arguments": (show_arguments if self._arguments else hide_arguments)(call.arguments, method.params.schema),
@@ -116,21 +117,36 @@ class AuditLog(Audit):
         super().observe(registry)
 
     def write(self, record: Mapping[str, Any]) -> None:
-        self._logger.info("%s", write(record).decode(), extra={"audit": record})
+        logger = self._logger
+        if logger.isEnabledFor(logging.INFO):
+            # What logger.info() does, without a search of the stack for the caller, which is always this function.
+            text, extra = write(record).decode(), {"audit": record}
+            logger.handle(logger.makeRecord(logger.name, logging.INFO, __file__, 0, text, (), None, "write", extra))
 
 
-def _client(call: Call) -> str | None:
+def _now() -> str:
+    """Return the time in UTC as in ISO 8601, in milliseconds."""
+    seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
+    return f"{_without_fraction(seconds)}.{nanoseconds // 1_000_000:03}+00:00"
+
+
+@lru_cache(maxsize=1)  # many calls are in the same second
+def _without_fraction(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, timezone.utc).replace(tzinfo=None).isoformat()
+
+
+def _client(call: Call, environ: Mapping[str, Any]) -> str | None:
     """Return what the client calls itself. It can call itself anything."""
     info = call.meta.get(CLIENT_INFO)
-    if isinstance(info, Mapping):
-        return one_line(" ".join(str(info[key]) for key in ("name", "version") if key in info), MAX_QUOTED)
-    agent = request.user_agent.string if has_request_context() else ""
-    return one_line(agent, MAX_QUOTED) or None
+    if isinstance(info, dict):
+        return one_line(f"{info.get('name', '')} {info.get('version', '')}".strip(), MAX_QUOTED)
+    agent = environ.get("HTTP_USER_AGENT")
+    return one_line(agent, MAX_QUOTED) if agent else None
 
 
-def _confirmation(call: Call, method: Method) -> str | None:
+def _confirmation(call: Call, tool: McpTool | None) -> str | None:
     """Return the person's answer to ``confirm=``; ``None`` if the tool has no such question."""
-    if method.tool is None or method.tool.confirm is None:
+    if tool is None or tool.confirm is None:
         return None
     _, response = call.answers.by_key.get(CONFIRM_KEY, (None, None))
     action = response.get("action") if isinstance(response, Mapping) else None
@@ -138,10 +154,14 @@ def _confirmation(call: Call, method: Method) -> str | None:
 
 
 def _trace_id(call: Call) -> str | None:
-    """Return the id of the trace: OpenTelemetry's, or else the one that the client has sent."""
+    """Return the id of the trace that the method ran in, or else of the request, or else what the client has sent."""
+    noted = call.notes.get("trace_id")
+    if noted is not None:
+        return noted
     trace: Any = sys.modules.get("opentelemetry.trace")  # the app has imported it, or there is no span
     current = None if trace is None else trace.get_current_span().get_span_context()
     if current is not None and current.is_valid:
         return f"{current.trace_id:032x}"
-    sent = _TRACEPARENT.fullmatch(str(call.meta.get("traceparent", "")))
-    return None if sent is None else sent[1]
+    sent = call.meta.get("traceparent")
+    match = _TRACEPARENT.fullmatch(sent) if isinstance(sent, str) else None
+    return None if match is None else match[1]

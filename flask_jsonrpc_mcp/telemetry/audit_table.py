@@ -44,12 +44,13 @@ class AuditTable(Audit):
         audit = AuditTable("postgresql+psycopg://audit@db/audit", retention=timedelta(days=365))
         rpc = McpBlueprint(auth=auth, audit=audit)
 
-    A rollback of the app does not remove a record. With SQLite, use a file of its own: the app may still hold the lock
-    of its database when the record is written.
+    A rollback of the app does not remove a record. With SQLite, use another file than the app does: the app may still
+    hold the lock of its database when the record is written.
 
     :param engine: A URL, an engine of SQLAlchemy, or a function that returns one, such as ``lambda: db.engine``.
     :param name: The name of the table, which is created if it is missing.
-    :param retention: Records that are older are deleted, by the next call after an hour; ``None`` keeps all.
+    :param retention: Records older than this are deleted when another is written, at most once an hour; ``None`` keeps
+        all.
     :param page_size: Records of one :meth:`page`.
     :param options: ``arguments=True`` to record the values of arguments, ``reads=True`` to record read-only methods.
     """
@@ -87,7 +88,7 @@ class AuditTable(Audit):
     def page(self, before: int | None = None, **where: Any) -> list[dict[str, Any]]:
         """Return a page of records, the newest first.
 
-        :param before: The ``number`` of the last record of the page before.
+        :param before: The ``number`` of the last record of the previous page.
         :param where: Only records with these values, such as ``tool="articles.delete"`` or ``caller="ada"``.
         """
         columns = self.table.c

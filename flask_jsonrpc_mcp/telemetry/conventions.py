@@ -2,15 +2,14 @@
 
 https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/mcp.md
 
-Names that callers choose are in the attributes of spans, but never in the name of a span or in a metric: there, one
-that is not registered is `OTHER`. So callers cannot make the number of time series grow.
+A name that a caller has sent is an attribute of a span. In the name of a span and in metrics, a name that is not
+registered is `OTHER`, so that callers cannot make the number of time series grow.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,7 +18,7 @@ from flask import request
 from ..envelope import RpcRequest
 from ..errors import MAX_QUOTED, InternalError, RpcError, one_line
 from ..mcp.http import SESSION_HEADER
-from ..mcp.protocol import CANCELLED, INITIALIZE, MODERN, VERSIONS, RequestContext
+from ..mcp.protocol import CANCELLED, INITIALIZE, MODERN, RequestContext
 from ..mcp.server import METHODS
 
 OTHER = "_OTHER"
@@ -36,12 +35,12 @@ _NOTIFICATIONS = (
     CANCELLED,
 )
 _KNOWN = frozenset({*METHODS, *_NOTIFICATIONS, INITIALIZE})
-_NAMED = {"tools/call": ("gen_ai.tool.name", "name"), "prompts/get": ("gen_ai.prompt.name", "name")}
+_NAMED = {"tools/call": "gen_ai.tool.name", "prompts/get": "gen_ai.prompt.name"}
 _WITH_URI = ("resources/read", "resources/subscribe", "resources/unsubscribe")
 
 
 class Operation(NamedTuple):
-    """What kind of request it is. There is a limited number of them.
+    """What kind of request it is. The number of kinds is limited.
 
     :param name: The name of its span.
     :param labels: The attributes of its metric, and of its span.
@@ -79,7 +78,7 @@ class Failure:
 def operation_of(message: RpcRequest, context: RequestContext) -> Operation:
     """Return what kind of request it is."""
     method, params, target = message.method, message.params, ""
-    if method in _NAMED and isinstance(params, Mapping):
+    if method in _NAMED and isinstance(params, dict):
         name = params.get("name")
         if isinstance(name, str):
             registry = context.registry
@@ -90,7 +89,7 @@ def operation_of(message: RpcRequest, context: RequestContext) -> Operation:
     return _operation(
         method if method in _KNOWN else OTHER,
         target,
-        context.version if context.version in VERSIONS else OTHER,
+        context.version,
         context.headers is not None,
     )
 
@@ -113,10 +112,11 @@ def _operation(method: str, target: str, version: str, is_http: bool) -> Operati
 def details_of(message: RpcRequest, context: RequestContext) -> dict[str, str]:
     """Return the attributes of one request that only its span has."""
     method, params, details = message.method, message.params, {}
-    if isinstance(params, Mapping):
-        attribute, param = _NAMED.get(method) or (("mcp.resource.uri", "uri") if method in _WITH_URI else ("", ""))
-        if attribute and isinstance(params.get(param), str):
-            details[attribute] = one_line(params[param], MAX_QUOTED)
+    if isinstance(params, dict):
+        if method in _NAMED and isinstance(params.get("name"), str):
+            details[_NAMED[method]] = one_line(params["name"], MAX_QUOTED)
+        elif method in _WITH_URI and isinstance(params.get("uri"), str):
+            details["mcp.resource.uri"] = one_line(params["uri"], MAX_QUOTED)
     if message.id is not None:
         details["jsonrpc.request.id"] = one_line(str(message.id), MAX_QUOTED)
     if context.headers is None:
@@ -124,8 +124,8 @@ def details_of(message: RpcRequest, context: RequestContext) -> dict[str, str]:
     protocol, _, version = str(request.environ.get("SERVER_PROTOCOL", "")).partition("/")
     if protocol == "HTTP" and version:
         details["network.protocol.version"] = version
-    session = context.headers.get(SESSION_HEADER)
-    if session is not None and context.version != MODERN:
+    session = None if context.version == MODERN else context.headers.get(SESSION_HEADER)
+    if session is not None:
         # A digest, because only its owner should have the id.
         details["mcp.session.id"] = hashlib.sha256(session.encode()).hexdigest()[:32]
     return details

@@ -127,10 +127,11 @@ class Prometheus:
         self.routes = (Route("/mcp/metrics", "metrics", {"GET": self._view}, rest_error),)
 
     def observe(self, registry: Registry) -> None:
-        """Observe a blueprint, which calls this."""
+        """Add this to a blueprint; ``McpBlueprint(telemetry=[...])`` calls it."""
         registry.around_requests.append(self._around_request)
         registry.around.insert(0, self._around_method)
         registry.call_observers.append(self._count)
+        registry.metrics_access = self._access
 
     def _view(self, request: Request, registry: Registry, caller: Caller) -> Response:
         if not caller.has(self._access):

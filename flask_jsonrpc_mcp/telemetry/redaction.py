@@ -1,6 +1,6 @@
-"""Arguments as an operator may see them: secrets replaced, or all values, and never more than a few kilobytes.
+"""What is shown of the arguments of a call: only their names, or their values without secrets.
 
-A secret is what its schema says is one; see `is_secret`.
+`is_secret` says which schemas describe a secret.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ SECRET = "[secret]"  # noqa: S105 (what is shown instead of one)
 MAX_SHOWN = 8192
 """Maximum bytes of the arguments of one call, as JSON."""
 
+_HIDDEN_MEMBER = len(f'"":"{HIDDEN}",')
 _BRANCHES = ("allOf", "anyOf", "oneOf")
 _ALTERNATIVES = ("if", "then", "else")
 
@@ -24,7 +25,8 @@ _ALTERNATIVES = ("if", "then", "else")
 def hide_arguments(arguments: Any, schema: Schema) -> dict[str, str]:
     """Return the names of the arguments of a call, without their values."""
     names = list(_named(arguments, schema))
-    return dict.fromkeys(names, HIDDEN) if len(write(names)) <= MAX_SHOWN else {"...": HIDDEN}
+    size = len("".join(names).encode()) + len(names) * _HIDDEN_MEMBER
+    return dict.fromkeys(names, HIDDEN) if size <= MAX_SHOWN else {"...": HIDDEN}
 
 
 def show_arguments(arguments: Any, schema: Schema) -> Any:
@@ -40,7 +42,7 @@ def has_secrets(schema: Schema) -> bool:
 
 
 def _named(arguments: Any, schema: Schema) -> Mapping[str, Any]:
-    if isinstance(arguments, Mapping):
+    if isinstance(arguments, (dict, Mapping)):  # the exact type first: an abstract class is slow to ask
         return arguments
     names = [*schema.get("properties", ())]
     listed = arguments if isinstance(arguments, Sequence) else ()

@@ -57,7 +57,7 @@ class _Begun(NamedTuple):
 class _Run:
     """The span around one run of a method.
 
-    :param with_exceptions: Record exceptions whole. Their texts may contain arguments, and the log has them anyway.
+    :param with_exceptions: Record the text and the traceback of an exception, which may contain arguments.
     """
 
     def __init__(self, span: Span, parent: Context, *, with_exceptions: bool) -> None:
@@ -95,9 +95,8 @@ class OpenTelemetry:
     :param tracer_provider: By default the global one.
     :param meter_provider: By default the global one.
     :param record_caller: Record the caller's name as ``enduser.id``, and the address as ``client.address``.
-    :param record_arguments: Record the arguments of tools, and the texts and tracebacks of unexpected exceptions,
-        which may contain arguments. Those marked with ``Secret`` are replaced, and a tool with one has no exceptions
-        recorded.
+    :param record_arguments: Record the arguments of tools, and the texts and tracebacks of exceptions, which may
+        contain arguments. An argument marked with ``Secret`` is replaced, and exceptions of its tool are not recorded.
     :param record_results: Record the results of tools that MCP clients call.
     """
 
@@ -131,7 +130,7 @@ class OpenTelemetry:
         self._record_results = record_results
 
     def observe(self, registry: Registry) -> None:
-        """Observe a blueprint, which calls this."""
+        """Add this to a blueprint; ``McpBlueprint(telemetry=[...])`` calls it."""
         registry.around_requests.append(self._around_request)
         registry.around_questions.append(self._around_questions)
         registry.around.insert(0, partial(self._around_method, registry))
@@ -161,7 +160,7 @@ class OpenTelemetry:
 
     def _begin(self, message: RpcRequest, context: RequestContext) -> _Begun:
         operation, ambient = operation_of(message, context), otel_context.get_current()
-        params = message.params if isinstance(message.params, Mapping) else {}
+        params = message.params if isinstance(message.params, dict) else {}
         parent, links = _continued(params.get("_meta"), ambient), None
         if parent is not ambient:
             # The client's span is the parent; that of the HTTP request is linked.
@@ -177,15 +176,17 @@ class OpenTelemetry:
         return _Begun(operation, span, trace.set_span_in_context(span, parent), time.perf_counter())
 
     def _end(self, begun: _Begun, result: Any, failure: Failure | None) -> None:
-        span, outcome = begun.span, begun.operation.outcome(result, failure)
-        span.set_attributes(outcome)
+        span, labels = begun.span, begun.operation.labels
+        outcome = begun.operation.outcome(result, failure)
+        if outcome:
+            span.set_attributes(outcome)
+            labels = {**labels, **outcome}
         if failure is not None:
             span.set_status(_ERROR if failure.message is None else Status(StatusCode.ERROR, failure.message))
         elif self._record_results and isinstance(result, dict) and "content" in result:
             value = result.get("structuredContent", result["content"])
             span.set_attribute("gen_ai.tool.call.result", write(value).decode())
         span.end()
-        labels = {**begun.operation.labels, **outcome}
         self._operations.record(time.perf_counter() - begun.started, labels, begun.context)
 
     def _around_method(self, registry: Registry, call: Call) -> _Run:
@@ -209,6 +210,11 @@ class OpenTelemetry:
                     **(_arguments(call.arguments, method) if is_tool and self._record_arguments else {}),
                 }
             )
+        if not has_span:
+            # The span is over when observers, such as the audit trail, are called.
+            own = span.get_span_context()
+            if own.is_valid:
+                call.notes["trace_id"] = f"{own.trace_id:032x}"
         # The text of an exception may quote any argument.
         with_exceptions = self._record_arguments and not has_secrets(method.params.schema)
         return _Run(span, parent, with_exceptions=with_exceptions)
@@ -235,15 +241,17 @@ class OpenTelemetry:
         self._sessions.record(seconds, {"mcp.protocol.version": version, "network.transport": "pipe"})
 
     def _facts_of(self, caller: Caller) -> dict[str, str]:
-        if not self._record_caller:
-            return {}
-        facts = {"enduser.id": one_line(caller.name, MAX_QUOTED), "client.address": caller.address}
-        return {name: value for name, value in facts.items() if value}
+        facts: dict[str, str] = {}
+        if self._record_caller and caller.name:
+            facts["enduser.id"] = one_line(caller.name, MAX_QUOTED)
+        if self._record_caller and caller.address:
+            facts["client.address"] = caller.address
+        return facts
 
 
 def _continued(meta: Any, ambient: Context) -> Context:
     """Return the context of a client's span, from ``traceparent``, ``tracestate`` and ``baggage`` in its ``_meta``."""
-    if not isinstance(meta, Mapping):
+    if not isinstance(meta, dict):
         return ambient
     # The other keys of MCP have a prefix; these have none.
     carrier = {key: value for key, value in meta.items() if "/" not in key and isinstance(value, str)}

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import pytest
 from marshmallow import Schema, fields
+from opentelemetry.trace import NoOpTracerProvider
 from pydantic import BaseModel, SecretStr
 from sqlalchemy import create_engine, insert
 
@@ -22,6 +23,7 @@ from flask_jsonrpc_mcp.oauth import OAuthResource
 from flask_jsonrpc_mcp.telemetry import audit_table
 from flask_jsonrpc_mcp.telemetry.audit import Audit, AuditLog
 from flask_jsonrpc_mcp.telemetry.audit_table import AuditTable
+from flask_jsonrpc_mcp.telemetry.tracing import OpenTelemetry
 from tests.conftest import Site, basic, make_auth
 from tests.support import faces
 from tests.support.answering import Respondent
@@ -126,6 +128,12 @@ def test_a_method_that_is_not_a_tool_may_change_something_too() -> None:
     assert audit.take()["tool"] == "reindex"
 
 
+def test_a_long_name_of_a_client_is_cut() -> None:
+    audit = Kept()
+    faces.rest("crash", {}).send(make_site(audit).client, {"User-Agent": "x" * 1000})
+    assert audit.take()["client"] == "x" * 199 + "…"
+
+
 def test_reads_are_recorded_if_switched_on() -> None:
     audit = Kept(reads=True, arguments=True)
     faces.rest("articles.get", {"id": 7}).send(make_site(audit).client)
@@ -157,6 +165,35 @@ def test_the_trace_is_that_of_the_span_or_else_that_of_the_client() -> None:
     http = recorder.exporter.get_finished_spans()[-1]
     assert http.name == "POST /mcp/tools/invoke"
     assert audit.take()["trace_id"] == f"{http.context.trace_id:032x}"
+
+
+@pytest.mark.parametrize("timeout", [None, 60])
+@pytest.mark.parametrize("face", [faces.rest, faces.jsonrpc, faces.mcp_modern])
+def test_without_a_span_of_the_http_request_the_trace_is_that_of_the_method(
+    face: faces.Face, timeout: float | None
+) -> None:
+    audit, recorder = Kept(), Recorder()
+    site = Site(McpBlueprint(audit=audit, telemetry=[recorder.telemetry]))
+    site.tool(lambda: None, name="change", timeout=timeout)
+    face("change", {}).send(site.client)
+    [span, *_] = recorder.exporter.get_finished_spans()
+    assert (span.name, audit.take()["trace_id"]) == ("execute_tool change", f"{span.context.trace_id:032x}")
+
+
+def test_without_an_sdk_there_is_no_trace() -> None:
+    audit = Kept()
+    site = make_site(audit, telemetry=[OpenTelemetry(tracer_provider=NoOpTracerProvider())])
+    faces.jsonrpc("reindex", {}).send(site.client)
+    assert audit.take()["trace_id"] is None
+
+
+def test_a_call_that_runs_no_method_has_no_trace() -> None:
+    audit = Kept()
+    site = make_site(audit, telemetry=[Recorder().telemetry])
+    faces.rest("articles.delete", {"id": 7}).send(site.client, basic("writer"))
+    assert audit.take()["trace_id"] is not None
+    faces.rest("articles.delete", {"id": "x"}).send(site.client, basic("writer"))
+    assert audit.take()["trace_id"] is None
 
 
 def test_the_client_and_the_scopes_of_an_access_token_are_recorded() -> None:
@@ -214,16 +251,32 @@ SECRETS: list[tuple[Any, dict[str, Any], Any, Any]] = [
     (model, {}, {"login": {"name": "ada", "password": "hunter2"}}, {"login": {"name": "ada", "password": "[secret]"}}),
     (plain, {}, {"pasword": "hunter2"}, {"pasword": "[hidden]"}),
     (loaded, {"params": LoginSchema}, {"name": "ada", "password": "hunter2"}, {"name": "ada", "password": "[secret]"}),
+    *(
+        (
+            loaded,
+            {"params": {"type": "object", "properties": {"name": {"type": "string"}, "password": rules}}},
+            {"name": "ada", "password": password},
+            {"name": "ada", "password": shown},
+        )
+        for rules, password, shown in [
+            ({"allOf": [{"writeOnly": True}]}, {"is": "hunter2"}, "[secret]"),
+            ({"if": {"minLength": 1}, "then": {"writeOnly": True}}, "hunter2", "[secret]"),
+            ({"prefixItems": [{}, {"writeOnly": True}]}, ["a", "hunter2"], ["a", "[secret]"]),
+            ({"patternProperties": {"^pin": {"writeOnly": True}}}, {"pin": "hunter2"}, {"pin": "[secret]"}),
+            ({"additionalProperties": {"writeOnly": True}}, {"pin": "hunter2"}, {"pin": "[secret]"}),
+        ]
+    ),
     (
         loaded,
         {
             "params": {
                 "type": "object",
-                "properties": {"name": {"type": "string"}, "password": {"allOf": [{"writeOnly": True}]}},
+                "properties": {"password": {"$ref": "#/$defs/ring"}},
+                "$defs": {"ring": {"properties": {"key": {"writeOnly": True}, "ring": {"$ref": "#/$defs/ring"}}}},
             }
         },
-        {"name": "ada", "password": {"is": "hunter2"}},
-        {"name": "ada", "password": "[secret]"},
+        {"password": {"key": "hunter2", "ring": {"key": "hunter3"}}},
+        {"password": {"key": "[secret]", "ring": {"key": "[secret]"}}},
     ),
 ]
 
@@ -266,6 +319,13 @@ def test_a_logger_gets_json_on_one_line_and_the_record_for_formatters(caplog: py
     assert json.loads(text)["arguments"] == {"id": 7, "reason": "a\nb"}
 
 
+def test_a_logger_that_is_switched_off_writes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    site = make_site(AuditLog("tests.audit"))
+    with caplog.at_level(logging.WARNING, "tests.audit"):
+        assert faces.rest("crash", {}).send(site.client).status_code == 500
+    assert [record for record in caplog.records if record.name == "tests.audit"] == []
+
+
 def test_a_logger_that_nothing_configures_writes_to_stderr() -> None:
     """Were it left at its default level, the trail would be lost."""
     script = (
@@ -300,9 +360,8 @@ def test_a_table_has_the_records_in_pages_the_newest_first(table: AuditTable) ->
         for record in page:
             expected = kept.records.pop()
             assert {**record, "ms": None, "time": None} == {**expected, "ms": None, "time": None}
-            assert abs(datetime.fromisoformat(record["time"]) - datetime.fromisoformat(expected["time"])) < timedelta(
-                seconds=1
-            )
+            apart = datetime.fromisoformat(record["time"]) - datetime.fromisoformat(expected["time"])
+            assert abs(apart) < timedelta(minutes=10), "which is less than a zone"
     assert pages == [[6, 5], [4, 3], [2, 1]]
     assert [record["number"] for record in table.page(outcome="execution_error")] == [2]
     assert [record["tool"] for record in table.page(caller="admin")] == ["reindex"]

@@ -148,6 +148,11 @@ def test_a_tool_call_of_every_version_is_a_span_with_the_method_in_it(
     ]
 
 
+def test_a_request_of_2026_07_28_has_no_session_whatever_its_headers_say(site: Site, recorder: Recorder) -> None:
+    ModernClient(site.client).call("add", {"a": 1, "b": 2}, Mcp_Session_Id="made up")
+    assert recorder.take()[0] == server_span("tools/call", "add")
+
+
 def test_other_requests_are_spans_too(site: Site, recorder: Recorder) -> None:
     client = ModernClient(site.client)
     client.list()
@@ -333,6 +338,14 @@ def test_the_span_of_the_client_is_the_parent_and_the_http_span_is_linked(site: 
     assert (http["name"], http["parent"]) == ("POST /mcp", None)
     assert (request["parent"], request["links"]) == (PARENT, ["POST /mcp"])
     assert run["parent"] == "tools/call look"
+
+
+def test_with_baggage_alone_the_http_span_is_the_parent_and_not_linked_too(site: Site, recorder: Recorder) -> None:
+    recorder.instrument(site.app)
+    params = {"name": "add", "arguments": {"a": 1, "b": 2}, "_meta": {**modern_meta(), "baggage": "user=ada"}}
+    ModernClient(site.client).post("tools/call", params)
+    _, request, _ = recorder.take()
+    assert request == server_span("tools/call", "add", parent="POST /mcp")
 
 
 @pytest.mark.parametrize("traceparent", ["", "00-zz-zz-00", "x" * 100_000, 7, None, ["a"]])

@@ -17,6 +17,7 @@ from flask_login import LoginManager, login_required
 from flask_talisman import Talisman
 from flask_wtf import CSRFProtect
 from marshmallow import Schema, fields, validate
+from prometheus_client import CollectorRegistry
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.middleware.proxy_fix import ProxyFix
 
@@ -24,6 +25,7 @@ from flask_jsonrpc_mcp import SIGNED_IN, McpBlueprint, mcp_tool, task_checks
 from flask_jsonrpc_mcp.doctor import CHECKS, Finding, examine
 from flask_jsonrpc_mcp.oauth import FileGrants, OAuthResource, OAuthServer
 from flask_jsonrpc_mcp.sign_in import AppBuilderAuth, FlaskLoginAuth, FlaskSecurityAuth
+from flask_jsonrpc_mcp.telemetry.metrics import Prometheus
 from tests.conftest import make_app, make_auth
 from tests.deploy.test_sample_app import new_site
 from tests.support.issuer import Issuer, issuing
@@ -83,7 +85,7 @@ def bad_app() -> Flask:
 
 def test_apps_with_every_problem_get_every_finding() -> None:
     apps = [bad_app(), app_with(look, access=["look"]), cached_app(), walled_app(lambda: "no")]
-    apps += [csrf_app(csrf_exempt=False), talisman_app(), cors_app()]
+    apps += [csrf_app(csrf_exempt=False), talisman_app(), cors_app(), metrics_app()]
 
     @mcp_tool
     def forgotten() -> None: ...
@@ -153,6 +155,11 @@ def cors_app(config: Any = None, **options: Any) -> Flask:
     app = make_app(McpBlueprint(), SECRET_KEY="key", **(config or {}))
     CORS(app, **options)
     return app
+
+
+def metrics_app(access: Any = ("read metrics",), **options: Any) -> Flask:
+    metrics = Prometheus(access=access, registry=CollectorRegistry())
+    return make_app(McpBlueprint(telemetry=[metrics], **options), SECRET_KEY="key")
 
 
 def cached_app() -> Flask:
@@ -279,6 +286,15 @@ def test_a_permission_that_no_caller_can_have_is_found(with_roles: bool) -> None
     [*found] = slugs(app_with(look, auth=auth, access=["look"]))
     assert found == ([] if with_roles else ["no-permissions"])
     assert slugs(app_with(look, access=["look"])) == ["no-permissions"]
+
+
+def test_metrics_that_no_caller_can_read_are_found() -> None:
+    assert metrics_app().test_client().get("/mcp/metrics").status_code == 404
+    [found] = examine(metrics_app())
+    assert (found.slug, found.severity) == ("metrics-access", "error")
+    assert "/mcp/metrics needs read metrics" in found.why
+    assert slugs(metrics_app(auth=HTTPTokenAuth())) == ["metrics-access"]
+    assert slugs(metrics_app(auth=make_auth())) == slugs(metrics_app(access=[])) == []
 
 
 @pytest.mark.parametrize(
