@@ -60,7 +60,7 @@ def dialect_of(schema: Schema) -> type[Validator]:
 
 
 def _check_valid(schema: Schema, dialect: type[Validator]) -> None:
-    if dialect is jsonschema.Draft202012Validator and _meta_schema().is_valid(schema):
+    if dialect is jsonschema.Draft202012Validator and _has_valid_keywords(schema):
         return
     try:
         dialect.check_schema(schema)  # type: ignore[arg-type]
@@ -68,11 +68,30 @@ def _check_valid(schema: Schema, dialect: type[Validator]) -> None:
         raise ValueError(f"not a valid JSON Schema: {error.json_path}: {error.message[:200]}") from error
 
 
-@functools.cache
-def _meta_schema() -> Validator:
-    """Merge the vocabularies of 2020-12, which the meta-schema refers to, into one schema: it is ten times faster.
+def _has_valid_keywords(schema: Schema) -> bool:
+    """Check each keyword of a schema and of its subschemas by itself: the meta-schema as it is takes 40 times as long."""
+    return all(
+        _is_valid_cached(keyword, value) if isinstance(value, (str, int, float)) else _is_valid(keyword, value)
+        for inner in walk(schema)
+        for keyword, value in inner.items()
+    )
 
-    It has no formats; patterns, the only ones that matter, are compiled by `check_schema` itself.
+
+def _is_valid(keyword: str, value: Any) -> bool:
+    rules = _rules_of_keywords()
+    return keyword not in rules or rules[keyword].is_valid(value)
+
+
+# Most keywords have one of a few values, such as "type": "string". Typed, because 1 == True.
+_is_valid_cached = functools.lru_cache(maxsize=1024, typed=True)(_is_valid)
+
+
+@functools.cache
+def _rules_of_keywords() -> dict[str, Validator]:
+    """Read from the vocabularies of 2020-12, which the meta-schema refers to, what each keyword requires of its value.
+
+    A subschema must be an object or a boolean, and `walk` finds those inside. There are no formats; patterns, the only
+    ones that matter, are compiled by `check_schema` itself.
     """
     meta = jsonschema.Draft202012Validator.META_SCHEMA
     properties, definitions = dict(meta["properties"]), {}
@@ -81,16 +100,15 @@ def _meta_schema() -> Validator:
         properties.update(vocabulary["properties"])
         definitions.update(vocabulary.get("$defs", {}))
 
-    def in_one(schema: Schema) -> dict[str, Any]:
-        if schema.get("$dynamicRef") == "#meta":
-            return {"$ref": "#"}
-        if "$ref" in schema:
-            return in_one(definitions[schema["$ref"].rpartition("/")[2]])
-        return map_subschemas(schema, in_one)
+    def inlined(rule: Schema) -> Schema:
+        if "$dynamicRef" in rule:
+            return {"type": meta["type"]}
+        if "$ref" in rule:
+            others = {keyword: value for keyword, value in rule.items() if keyword != "$ref"}
+            return inlined({**definitions[rule["$ref"].rpartition("/")[2]], **others})
+        return map_subschemas(rule, inlined)
 
-    whole = in_one({"type": meta["type"], "properties": properties})
-    registry: Registry[Any] = Registry()
-    return jsonschema.Draft202012Validator(whole, registry=registry)
+    return {name: jsonschema.Draft202012Validator(inlined(rule)) for name, rule in properties.items() if rule is not True}
 
 
 def _follow_references(schema: Schema) -> Iterator[Schema]:
