@@ -79,9 +79,7 @@ def map_parts(schema: Schema, change: Callable[[Any], Any]) -> dict[str, Any]:
 def map_subschemas(schema: Schema, change: Callable[[Schema], Any]) -> dict[str, Any]:
     """Copy a schema, and change each direct subschema but ``true`` and ``false``."""
     # The exact type first, because isinstance() with an abstract class is slow.
-    return map_parts(
-        schema, lambda part: change(part) if type(part) is dict or isinstance(part, Mapping) else part
-    )
+    return map_parts(schema, lambda part: change(part) if type(part) is dict or isinstance(part, Mapping) else part)
 
 
 def subschemas(schema: Schema) -> list[Schema]:

@@ -11,6 +11,7 @@ from flask.views import MethodView
 from flask_wtf import CSRFProtect
 
 from flask_jsonrpc_mcp import McpBlueprint
+from flask_jsonrpc_mcp.cli import mcp
 from tests.conftest import Site, asking, basic, make_auth
 from tests.support.mcp_messages import ModernClient
 
@@ -133,11 +134,6 @@ def test_probes_do_not_depend_on_tools_that_cannot_be_made(app: Flask) -> None:
         ("get_bok", {}, "add_view: the app has no endpoint 'get_bok'; did you mean get_book?"),
         ("get_book", {"method": "POST"}, "add_view: endpoint 'get_book' does not take POST; it takes GET"),
         ("both", {}, "add_view: endpoint 'both' takes DELETE, GET; choose one with method="),
-        (
-            "get_book",
-            {"params": 5},
-            "add_view: params of 'get_book' must be a JSON Schema dict, a marshmallow schema or",
-        ),
     ],
 )
 def test_a_mistake_names_the_endpoint_and_breaks_nothing_else(
@@ -150,6 +146,22 @@ def test_a_mistake_names_the_endpoint_and_breaks_nothing_else(
         assert site.list_tools().status_code == 500
         assert message in caplog.text
     assert site.client.get("/books/1").status_code == 200
+    doctor = app.test_cli_runner().invoke(mcp, ["doctor"])
+    assert (doctor.exit_code, message in " ".join(doctor.output.split())) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("tool", {"params": 5}, "tool: params must be a JSON Schema dict, a marshmallow schema or a pydantic model"),
+        ("tool", {"params": {"type": "array"}}, "tool: params must describe an object"),
+        ("tool", {"method": "FETCH"}, "tool: method must be one of GET, POST, PUT, PATCH, DELETE, not 'FETCH'"),
+        ("a tool", {}, "'a tool' cannot be a method's name"),
+    ],
+)
+def test_what_is_wrong_for_any_endpoint_raises_at_once(name: str, options: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        McpBlueprint().add_view(name, "get_book", **options)
 
 
 @pytest.mark.parametrize("id", ["1/secret", "", "1//", "../books/1/secret", "/"])

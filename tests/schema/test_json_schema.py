@@ -696,4 +696,4 @@ def test_a_schema_is_checked_in_little_time_when_its_method_is_added() -> None:
         McpBlueprint().add_method("f", lambda **kwargs: kwargs, params={"properties": properties})
 
     add()
-    assert calls_during(add) < 1200
+    assert calls_during(add) < 800
