@@ -95,9 +95,8 @@ def _find_rule(app: Flask, endpoint: str, method: str | None) -> tuple[Rule, str
 
 
 def _view_of(view: Callable[..., Any], method: str) -> Callable[..., Any]:
-    """Return the function behind a view: that of a class for this HTTP method, and without decorators."""
-    of_class: Callable[..., Any] = getattr(getattr(view, "view_class", None), method.lower(), view)
-    function: Callable[..., Any] = inspect.unwrap(of_class)
+    """Return the function of a view for an HTTP method: that of its class, if it has one."""
+    function: Callable[..., Any] = getattr(getattr(view, "view_class", None), method.lower(), view)
     return function
 
 
