@@ -167,6 +167,10 @@ bench-telemetry: $(VENV)/.installed-test ## measure what traces, metrics and the
 bench-tasks: $(VENV)/.installed-test $(PEERS)/docket/.installed ## measure tasks on both engines beside plain Celery and FastMCP; writes benchmarks/TASKS.md
 	$(RUN) benchmarks.tasks
 
+.PHONY: bench-operations
+bench-operations: $(VENV)/.installed-test ## measure 300 operations of an API as tools; writes benchmarks/OPERATIONS.md
+	$(RUN) benchmarks.operations
+
 .PHONY: soak
 soak: $(VENV)/.installed-test ## make SOAK_CALLS calls of every kind, and see that nothing stays behind
 	$(RUN) benchmarks.soak --calls '$(SOAK_CALLS)'
