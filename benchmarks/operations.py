@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 
 from benchmarks.contenders import ROOT
-from benchmarks.table import ratio, spell_table
-from benchmarks.targets import Target, spell_targets
+from benchmarks.table import format_table, ratio
+from benchmarks.targets import Target, format_targets
 
 SIZE, ROUNDS = 300, 15
 API, OPERATIONS, TOOLS = "the API alone", "its operations as tools", "as many tools with JSON Schema"
@@ -82,8 +82,8 @@ Written by `make bench-operations`: medians of {rounds} processes of each app, w
 has {SIZE} operations, and `add_openapi` gets it as a dict, so all of them become tools when the app starts.
 The ratios are medians of those of each round.
 
-{spell_table([f"{SIZE} operations", *MEASURES], rows)}
-{spell_targets(targets_of(numbers))}"""
+{format_table([f"{SIZE} operations", *MEASURES], rows)}
+{format_targets(targets_of(numbers))}"""
 
 
 def main() -> None:

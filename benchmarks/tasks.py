@@ -21,7 +21,7 @@ from statistics import median
 from typing import Any, Protocol
 
 from benchmarks.run import FOLDER
-from benchmarks.table import spell_table
+from benchmarks.table import format_table
 from tests.support.celery_sites import APP, CELERY_APP, settings
 from tests.support.load import wait_until
 from tests.support.servers import ROOT, Server, free_port, gunicorn, running
@@ -199,7 +199,7 @@ and {tasks} tasks from {CLIENTS} clients. Each has {PLACES} places, and two guni
 has uvicorn, and runs tasks in the process of its server. Every request opens a connection of its own.
 With other load on the machine, every step that waits for another process takes longer, and the ratios grow.
 
-{spell_table(header, rows)}
+{format_table(header, rows)}
 {chr(10).join(lines)}
 """
 
