@@ -101,7 +101,7 @@ def test_params_may_have_definitions(app: Flask) -> None:
     tree = {"properties": {"child": {"$ref": "#/$defs/Tree"}}, "additionalProperties": False}
     params = {"properties": {"tree": {"$ref": "#/$defs/Tree"}}, "$defs": {"Tree": tree}}
     site = site_with(app, ("add", "add_book"), params=params)
-    sent = {"tree": {"child": {"child": {}}}}
+    sent: dict[str, Any] = {"tree": {"child": {"child": {}}}}
     assert site.invoke("add", sent).get_json()["result"]["added"] == sent
     assert site.invoke("add", {"tree": {"child": {"other": 1}}}).status_code == 400
 
