@@ -109,12 +109,13 @@ def _operation(method: str, target: str, version: str, is_http: bool) -> Operati
     return Operation(f"{method} {target}" if target not in ("", OTHER) else method, labels)
 
 
-def details_of(message: RpcRequest, context: RequestContext) -> dict[str, str]:
-    """Return the attributes of one request that only its span has."""
+def details_of(message: RpcRequest, context: RequestContext, operation: Operation) -> dict[str, str]:
+    """Return the attributes of the span of a request that are not among the labels of its operation."""
     method, params, details = message.method, message.params, {}
     if isinstance(params, dict):
         if method in _NAMED and isinstance(params.get("name"), str):
-            details[_NAMED[method]] = one_line(params["name"], MAX_QUOTED)
+            if params["name"] != operation.labels[_NAMED[method]]:
+                details[_NAMED[method]] = one_line(params["name"], MAX_QUOTED)
         elif method in _WITH_URI and isinstance(params.get("uri"), str):
             details["mcp.resource.uri"] = one_line(params["uri"], MAX_QUOTED)
     if message.id is not None:

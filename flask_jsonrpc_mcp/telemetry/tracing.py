@@ -169,7 +169,7 @@ class OpenTelemetry:
             links = [Link(http)] if http.is_valid and is_other else None
         span = self._tracer.start_span(operation.name, parent, SpanKind.SERVER, operation.labels, links)
         if span.is_recording():
-            span.set_attributes({**details_of(message, context), **self._facts_of(context.caller)})
+            span.set_attributes({**details_of(message, context, operation), **self._facts_of(context.caller)})
             if self._record_arguments and message.method == "tools/call":
                 method = context.registry.methods.get(context.tool_name(str(params.get("name"))))
                 span.set_attributes(_arguments(params.get("arguments", {}), method))

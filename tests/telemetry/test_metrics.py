@@ -11,6 +11,7 @@ import urllib.parse
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from flask_jsonrpc_mcp import McpBlueprint, RpcError, current_call
 from flask_jsonrpc_mcp.mcp.protocol import LEGACY, MODERN
+from flask_jsonrpc_mcp.telemetry import metrics
 from flask_jsonrpc_mcp.telemetry.metrics import Prometheus
 from tests.conftest import Site, asking, basic, make_auth
 from tests.support import faces
@@ -145,15 +147,23 @@ def test_mcp_requests_have_the_histogram_of_the_conventions() -> None:
     assert {float(labels[-1]) for labels in buckets} == {*BUCKETS, math.inf}
 
 
-def test_a_request_with_a_question_is_one_operation() -> None:
+def test_a_request_with_a_question_is_one_operation_that_lasts_until_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     site = Site(McpBlueprint(telemetry=[Prometheus(access=[], registry=CollectorRegistry())]), SECRET_KEY="a key")
-    site.tool(lambda: current_call.elicit("Sure?").action, name="ask")
+    clock = {"seconds": 0}
+    monkeypatch.setattr(metrics, "time", SimpleNamespace(perf_counter=lambda: clock["seconds"]))
+
+    def ask() -> str:
+        clock["seconds"] += 10
+        return current_call.elicit("Sure?").action
+
+    site.tool(ask, name="ask")
     client = LegacyClient(site.client, capabilities={"elicitation": {}})
     assert Respondent(client, [{"action": "accept", "content": {}}]).call("ask") == "accept"
-    found = metrics_of(site)["mcp_server_operation_duration_seconds_count"]
-    assert [(labels[0], labels[3], count) for labels, count in found.items()] == [
-        ("initialize", LEGACY[0], 1),
-        ("tools/call", LEGACY[0], 1),
+    found = metrics_of(site)
+    counts, sums = (found[f"mcp_server_operation_duration_seconds_{each}"] for each in ("count", "sum"))
+    assert [(labels[0], labels[3], count, sums[labels]) for labels, count in counts.items()] == [
+        ("initialize", LEGACY[0], 1, 0),
+        ("tools/call", LEGACY[0], 1, 20),
     ]
 
 
