@@ -26,7 +26,7 @@ HOST_APPS_PYTHON := $(patsubst tests/host_apps/requirements-%.txt,$(HOST_APPS)/%
 PEERS := .peers
 PEERS_PYTHON := $(patsubst benchmarks/peers/requirements-%.txt,$(PEERS)/%/.installed,$(wildcard benchmarks/peers/requirements-*.txt))
 
-# The oldest Python we support where it is at hand. A shim of pyenv may be there and not run.
+# The oldest Python we support, if it is installed. A shim of pyenv may exist and still not run.
 PYTHON_OLDEST ?= $(if $(shell python3.10 -c 'print("runs")' 2>/dev/null),python3.10,$(PYTHON))
 OLDEST := .oldest
 
@@ -84,10 +84,10 @@ fuzz: $(VENV)/.installed-test ## send many hostile requests, FUZZ_EXAMPLES of th
 	FUZZ_EXAMPLES='$(FUZZ_EXAMPLES)' FUZZ_SEED='$(FUZZ_SEED)' $(RUN) pytest tests/http/test_hostile_requests.py
 
 .PHONY: clients
-clients: $(CLIENTS_PYTHON) $(patsubst %,tests/%/node_modules/.installed,clients authorization_server explorer) ## install the MCP clients that the tests connect with, their authorization server, and what looks at the explorer
+clients: $(CLIENTS_PYTHON) $(patsubst %,tests/%/node_modules/.installed,clients authorization_server explorer) ## install the MCP clients of the tests, their authorization server, and axe-core for the explorer
 
 .PHONY: host-apps
-host-apps: $(HOST_APPS_PYTHON) ## install the frameworks of the apps that the tests add our blueprint to
+host-apps: $(HOST_APPS_PYTHON) ## install the apps and frameworks that the tests add our blueprint to
 
 $(HOST_APPS)/%/.installed: tests/host_apps/requirements-%.txt
 	$(PYTHON) -m venv --clear $(HOST_APPS)/$*
@@ -130,7 +130,7 @@ typecheck: $(VENV)/.installed-lint $(VENV)/.installed-test ## check the types, s
 # Strictly: a package that the service does not know, or a service out of reach, must not look like a clean bill. Ours is
 # left out because it is installed from here.
 .PHONY: audit
-audit: $(VENV)/.installed-sample $(VENV)/.installed-audit ## look up known vulnerabilities of what is installed; needs the internet
+audit: $(VENV)/.installed-sample $(VENV)/.installed-audit ## look up known vulnerabilities of the installed packages; needs the internet
 	$(RUN) pip freeze --exclude-editable > $(VENV)/audited.txt
 	$(RUN) pip_audit --strict --progress-spinner=off --disable-pip --no-deps --requirement $(VENV)/audited.txt \
 		|| { echo 'make audit: there are vulnerabilities, or no service could be asked; see above' >&2; exit 1; }
@@ -144,11 +144,11 @@ pictures: $(VENV)/.installed-test ## draw the pictures of the command line again
 	$(VENV)/bin/python docs/pictures/draw.py
 
 .PHONY: bench
-bench: $(VENV)/.installed-test $(PEERS_PYTHON) ## measure this package beside its peers, a quarter of an hour; writes benchmarks/RESULTS.md
+bench: $(VENV)/.installed-test $(PEERS_PYTHON) ## measure this package beside its peers, twenty minutes; writes benchmarks/RESULTS.md
 	$(RUN) benchmarks.run
 
 .PHONY: bench-quick
-bench-quick: $(VENV)/.installed-test $(PEERS_PYTHON) ## the same in two minutes, less exactly, and only printed
+bench-quick: $(VENV)/.installed-test $(PEERS_PYTHON) ## the same in two minutes, less exactly; writes nothing
 	$(RUN) benchmarks.run --quick
 
 .PHONY: bench-scale
@@ -166,6 +166,10 @@ bench-telemetry: $(VENV)/.installed-test ## measure what traces, metrics and the
 .PHONY: bench-tasks
 bench-tasks: $(VENV)/.installed-test $(PEERS)/docket/.installed ## measure tasks on both engines beside plain Celery and FastMCP; writes benchmarks/TASKS.md
 	$(RUN) benchmarks.tasks
+
+.PHONY: bench-operations
+bench-operations: $(VENV)/.installed-test ## measure 300 operations of an API as tools; writes benchmarks/OPERATIONS.md
+	$(RUN) benchmarks.operations
 
 .PHONY: soak
 soak: $(VENV)/.installed-test ## make SOAK_CALLS calls of every kind, and see that nothing stays behind

@@ -10,7 +10,7 @@ from sample_app import create_app
 
 app = create_app()
 
-# How many reverse proxies are in front. Their headers are believed only then: anyone else could send them too.
+# The number of reverse proxies in front. Without any, their headers must not be trusted: anyone could send them.
 trusted_proxies = int(os.environ.get("TRUSTED_PROXIES") or 0)
 if trusted_proxies:
     app.wsgi_app = ProxyFix(  # type: ignore[method-assign]

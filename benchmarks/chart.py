@@ -27,7 +27,7 @@ class Panel:
     mark: float = 1.0
 
 
-def spell_chart(panels: Sequence[Panel], note: str) -> str:
+def draw_chart(panels: Sequence[Panel], note: str) -> str:
     """Draw panels below each other."""
     parts: list[str] = []
     y = 10.0
@@ -37,7 +37,7 @@ def spell_chart(panels: Sequence[Panel], note: str) -> str:
         top = y
         scale = WIDTH / max(panel.mark, *(bar.value for bar in panel.bars))
         for bar in panel.bars:
-            parts += _spell_bar(bar, y, scale)
+            parts += _draw_bar(bar, y, scale)
             y += BAR + GAP
         x = LABEL + panel.mark * scale
         ends = f'x1="{x:.1f}" y1="{top - 4:.1f}" x2="{x:.1f}" y2="{y:.1f}"'
@@ -50,7 +50,7 @@ def spell_chart(panels: Sequence[Panel], note: str) -> str:
     return "\n".join([head, f"<style>{STYLE}</style>", *parts, "</svg>", ""])
 
 
-def _spell_bar(bar: Bar, y: float, scale: float) -> list[str]:
+def _draw_bar(bar: Bar, y: float, scale: float) -> list[str]:
     length = bar.value * scale
     colour = OURS if bar.is_ours else OTHERS
     return [

@@ -15,7 +15,7 @@ from benchmarks.contenders import GRANIAN, GTHREAD, NUMBERS, Stand, signed
 from benchmarks.load import Sample
 from benchmarks.run import FOLDER
 from benchmarks.servers import Size, check, serve
-from benchmarks.table import median_sample, spell_table
+from benchmarks.table import format_table, median_sample
 from tests.support import faces
 from tests.support.faces import Asked
 from tests.support.servers import Server, nginx
@@ -43,7 +43,7 @@ def workers_and_threads(folder: Path) -> str:
             numbers = [f"{short.rate:,.0f}", f"{short.p99:.0f}", f"{long.rate:,.0f}", f"{long.p99:.0f}"]
             rows.append([server, str(size.workers), str(size.threads), *numbers, f"{short.megabytes:.0f}"])
     header = ["", "workers", "threads", "short, req/s", "p99 ms", "long, req/s", "p99 ms", "MB per worker"]
-    return spell_table(header, rows)
+    return format_table(header, rows)
 
 
 def passwords(folder: Path) -> str:
@@ -87,7 +87,7 @@ def _beside_first(samples: dict[str, Sample]) -> str:
         [name, f"{s.rate:,.0f}", f"{s.rate / base.rate:.3f}", f"{s.cpu:,.0f}", f"{s.p99:.0f}"]
         for name, s in samples.items()
     ]
-    return spell_table(["", "req/s", "over the first", "CPU µs/req", "p99 ms"], rows)
+    return format_table(["", "req/s", "over the first", "CPU µs/req", "p99 ms"], rows)
 
 
 def main() -> None:

@@ -55,7 +55,7 @@ def wrk() -> str:
 def run(server: Server, asked: Asked, folder: Path, *, seconds: float, connections: int = CONNECTIONS) -> Sample:
     """Send as many requests as a server answers for some seconds."""
     script = folder / "wrk.lua"
-    script.write_text(spell_script(asked))
+    script.write_text(make_script(asked))
     # Its own limit of two seconds would make errors of slow answers.
     limits = ["--duration", f"{seconds:g}s", "--timeout", "60s"]
     command = [wrk(), "--threads", "1", "--connections", str(connections), *limits]
@@ -70,7 +70,7 @@ def run(server: Server, asked: Asked, folder: Path, *, seconds: float, connectio
     raise ValueError(f"no answer from {server.url}{asked.path}")
 
 
-def spell_script(asked: Asked) -> str:
+def make_script(asked: Asked) -> str:
     """Write what wrk shall send, in its language."""
     labels = {} if asked.payload is None else {"Content-Type": "application/json"}
     headers = {**labels, **asked.headers}

@@ -15,12 +15,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks import contenders, in_process, load, scale, targets
-from benchmarks.chart import Bar, Panel, spell_chart
+from benchmarks.chart import Bar, Panel, draw_chart
 from benchmarks.contenders import GTHREAD, OURS, OURS_SPEED, PEERS, Contender, Stand
 from benchmarks.load import Sample
 from benchmarks.scale import Scale
 from benchmarks.servers import prepared, serve
-from benchmarks.table import Key, Loads, Rounds, cpu_table, http_table, over_first, rates, spell_key
+from benchmarks.table import Key, Loads, Rounds, cpu_table, http_table, name_of, over_first, rates
 from benchmarks.targets import Target
 from tests.support import faces
 from tests.support.servers import Server
@@ -101,7 +101,7 @@ def machine() -> str:
 def draw(http: Loads, cpu: Rounds, date: str) -> str:
     over_http = [_bar(key, times) for key, times in over_first(rates(http)).items()]
     alone = [_bar(key[:2], times) for key, times in over_first(cpu).items()]
-    return spell_chart(
+    return draw_chart(
         [
             Panel("Requests per second over HTTP, bare Flask = 1 (longer is better)", over_http),
             Panel("CPU time of one call in process, bare Flask = 1 (shorter is better)", alone),
@@ -111,10 +111,10 @@ def draw(http: Loads, cpu: Rounds, date: str) -> str:
 
 
 def _bar(key: Sequence[str], length: float) -> Bar:
-    return Bar(spell_key(key), length, key[0] in (OURS, OURS_SPEED))
+    return Bar(name_of(key), length, key[0] in (OURS, OURS_SPEED))
 
 
-def spell_results(
+def format_results(
     http: Loads,
     cpu: Rounds,
     rows: Rounds,
@@ -132,7 +132,7 @@ def spell_results(
 
 ## Targets
 
-{targets.spell_targets(wanted)}
+{targets.format_targets(wanted)}
 ## Over HTTP
 
 One worker, {load.CONNECTIONS} connections that are kept, medians of interleaved rounds. "speed" is the extra.
@@ -168,15 +168,15 @@ def main() -> None:
         targets.target_of_rows(rows),
     ]
     if quick:
-        print(targets.spell_targets(wanted))
+        print(targets.format_targets(wanted))
         return
     grown = scale.measure()
     print(grown.table)
     wanted += targets.targets_of_scale(grown)
-    print(targets.spell_targets(wanted))
+    print(targets.format_targets(wanted))
     date = datetime.date.today().isoformat()
     preface = f"Written by `make bench` on {date}, on {machine()}, with {', '.join(versions())}."
-    page = spell_results(http, cpu, rows, grown, wanted, preface=preface)
+    page = format_results(http, cpu, rows, grown, wanted, preface=preface)
     (FOLDER / "results.svg").write_text(draw(http, cpu, date), encoding="utf-8")
     (FOLDER / "RESULTS.md").write_text(page, encoding="utf-8")
 

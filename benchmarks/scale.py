@@ -18,7 +18,7 @@ from pathlib import Path
 from benchmarks import in_process
 from benchmarks.contenders import GTHREAD, NUMBERS, ROOT, Contender, Stand, bare
 from benchmarks.servers import megabytes
-from benchmarks.table import ratio, spell_table
+from benchmarks.table import format_table, ratio
 from tests.support import faces
 from tests.support.faces import Asked
 from tests.support.mcp_messages import modern_headers, modern_meta
@@ -87,7 +87,7 @@ def measure(*, starts: int = STARTS, rounds: int = ROUNDS) -> Scale:
         stdio_ratio=_stdio(many) / _stdio(few),
         megabytes_many=started[many].megabytes,
         megabytes_sample=_sample_site(),
-        table=spell_table(header, rows),
+        table=format_table(header, rows),
     )
 
 

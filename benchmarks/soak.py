@@ -22,7 +22,7 @@ from typing import Any
 
 from benchmarks.contenders import mcp_legacy
 from benchmarks.servers import INITIALIZE, body_of, megabytes, processes_of
-from benchmarks.table import spell_table
+from benchmarks.table import format_table
 from tests.conftest import asking, basic
 from tests.support import faces
 from tests.support.faces import Asked
@@ -198,7 +198,7 @@ def main() -> None:
             counted = [soaking.answered, soaking.left, descriptors(worker), threads(worker)]
             rows.append([*(f"{count:,}" for count in counted), f"{megabytes(worker):.1f}"])
             print(rows[-1], flush=True)
-        print(spell_table(["answered", "left alone", "descriptors", "threads", "MB"], rows))
+        print(format_table(["answered", "left alone", "descriptors", "threads", "MB"], rows))
 
 
 if __name__ == "__main__":

@@ -34,12 +34,12 @@ def median_sample(samples: Sequence[Sample]) -> Sample:
     return Sample(**numbers)
 
 
-def spell_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def format_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Spell a table whose columns stand below each other: the first to the left, numbers to the right."""
     rows = [list(row) for row in rows]
     widths = [max(len(row[column]) for row in [list(header), *rows]) for column in range(len(header))]
-    lines = [_spell_row(header, widths), "| " + " | ".join(_rule(n, width) for n, width in enumerate(widths)) + " |"]
-    return "\n".join([*lines, *(_spell_row(row, widths) for row in rows)]) + "\n"
+    lines = [_format_row(header, widths), "| " + " | ".join(_rule(n, width) for n, width in enumerate(widths)) + " |"]
+    return "\n".join([*lines, *(_format_row(row, widths) for row in rows)]) + "\n"
 
 
 def http_table(measured: Loads) -> str:
@@ -52,7 +52,7 @@ def http_table(measured: Loads) -> str:
         sample = median_sample(samples)
         rows.append(
             [
-                spell_key(key),
+                name_of(key),
                 f"{sample.rate:,.0f}",
                 f"{faster[key]:.2f}",
                 f"{sample.cpu:,.0f}",
@@ -62,15 +62,15 @@ def http_table(measured: Loads) -> str:
                 f"{sample.megabytes:.0f}",
             ]
         )
-    return spell_table(header, rows)
+    return format_table(header, rows)
 
 
 def cpu_table(measured: Rounds) -> str:
     """Spell the CPU time of single calls, beside the first of them."""
     ratios = over_first(measured)
     medians = {key: statistics.median(rounds) for key, rounds in measured.items()}
-    rows = [[spell_key(key[:2]), f"{cpu:,.0f}", f"{ratios[key]:.2f}"] for key, cpu in medians.items()]
-    return spell_table(["", "CPU µs", "over bare Flask"], rows)
+    rows = [[name_of(key[:2]), f"{cpu:,.0f}", f"{ratios[key]:.2f}"] for key, cpu in medians.items()]
+    return format_table(["", "CPU µs", "over bare Flask"], rows)
 
 
 def over_first(measured: Rounds) -> dict[Key, float]:
@@ -84,11 +84,11 @@ def over_first(measured: Rounds) -> dict[Key, float]:
     return ratios
 
 
-def spell_key(key: Sequence[str]) -> str:
+def name_of(key: Sequence[str]) -> str:
     return ", ".join(part for part in key if part)
 
 
-def _spell_row(cells: Sequence[str], widths: Sequence[int]) -> str:
+def _format_row(cells: Sequence[str], widths: Sequence[int]) -> str:
     first, *others = zip(cells, widths, strict=True)
     return "| " + " | ".join([first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)]) + " |"
 

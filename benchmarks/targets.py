@@ -25,7 +25,7 @@ from benchmarks.contenders import (
     UVICORN,
 )
 from benchmarks.scale import Scale
-from benchmarks.table import Key, Loads, Rounds, median_sample, over_first, rates, ratio, spell_table
+from benchmarks.table import Key, Loads, Rounds, format_table, median_sample, over_first, rates, ratio
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ def targets_over_http(http: Loads) -> Iterator[Target]:
 
 
 def targets_of_scale(scale: Scale) -> Iterator[Target]:
-    for spelling, pages in scale.page_ratios.items():
-        yield Target(f"a page of {spelling} with 10,000 tools over one with 10", pages, 1.1)
+    for which, pages in scale.page_ratios.items():
+        yield Target(f"a page of {which} with 10,000 tools over one with 10", pages, 1.1)
     yield Target("the first sight of 10,000 tools, ms", scale.first_sight, 20)
     yield Target("a call with 10,000 tools over one with 10", scale.call_ratio, 1.1)
     yield Target("start with 1,000 tools over a bare Flask start", scale.start_ratio, 2)
@@ -98,7 +98,7 @@ def target_of_rows(rows: Rounds) -> Target:
     return Target("a result of 1,000 rows over json.dumps of it, speed", speed, 3)
 
 
-def spell_targets(targets: Sequence[Target]) -> str:
+def format_targets(targets: Sequence[Target]) -> str:
     rows = [
         [
             target.what,
@@ -108,4 +108,4 @@ def spell_targets(targets: Sequence[Target]) -> str:
         ]
         for target in targets
     ]
-    return spell_table(["", "measured", "target", ""], rows)
+    return format_table(["", "measured", "target", ""], rows)

@@ -21,7 +21,7 @@ from statistics import median
 from typing import Any, Protocol
 
 from benchmarks.run import FOLDER
-from benchmarks.table import spell_table
+from benchmarks.table import format_table
 from tests.support.celery_sites import APP, CELERY_APP, settings
 from tests.support.load import wait_until
 from tests.support.servers import ROOT, Server, free_port, gunicorn, running
@@ -33,6 +33,8 @@ PLACES = "4"
 CLIENTS = 8
 DOCKET_PYTHON = ROOT / ".peers/docket/bin/python"
 MAX_GET, MAX_START = 1.5, 2.0
+FIRST_POLL = 0.1
+"""Seconds until a task is asked for, so that asking takes no time from its start. Clients wait for longer."""
 
 
 class Contender(Protocol):
@@ -134,6 +136,7 @@ def one_task(contender: Contender, times: Times) -> None:
     begun = time.time()
     task = contender.start()
     times.creation.append(1000 * (time.time() - begun))
+    time.sleep(FIRST_POLL)
     times.start.append(1000 * (_awaited(contender, task) - begun))
     # One after the other, and when no worker is busy.
     for measured, call in ((times.get, partial(contender.value, task)), (times.plain, contender.plain)):
@@ -196,7 +199,7 @@ and {tasks} tasks from {CLIENTS} clients. Each has {PLACES} places, and two guni
 has uvicorn, and runs tasks in the process of its server. Every request opens a connection of its own.
 With other load on the machine, every step that waits for another process takes longer, and the ratios grow.
 
-{spell_table(header, rows)}
+{format_table(header, rows)}
 {chr(10).join(lines)}
 """
 

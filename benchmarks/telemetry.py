@@ -24,7 +24,7 @@ from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 from prometheus_client import CollectorRegistry
 
 from benchmarks.run import FOLDER
-from benchmarks.table import spell_table
+from benchmarks.table import format_table
 from flask_jsonrpc_mcp import McpBlueprint
 from flask_jsonrpc_mcp.telemetry.audit import AuditLog
 from flask_jsonrpc_mcp.telemetry.conventions import DURATION_BUCKETS
@@ -161,7 +161,7 @@ def report(found: dict[str, dict[str, float]], rounds: int) -> str:
             verdict = "met" if added - sdk <= MOST else "not met"
             rows.append([name, f"{added:.0f}", f"{sdk:.0f}" if sdk else "", f"{added - sdk:.0f}", verdict])
         header = ["", "added µs", "by the SDK itself", "by this package", f"at most {MOST:.0f}"]
-        tables.append(f"## {face}: {times[OFF]:.0f} µs a call\n\n{spell_table(header, rows)}")
+        tables.append(f"## {face}: {times[OFF]:.0f} µs a call\n\n{format_table(header, rows)}")
     return f"""# Telemetry
 
 Written by `make bench-telemetry`: the CPU time that each kind of telemetry adds to a call of a small tool, in

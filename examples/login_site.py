@@ -39,7 +39,7 @@ from flask_jsonrpc_mcp.sign_in import FlaskLoginAuth
 
 @dataclass(eq=False)
 class User(UserMixin):  # type: ignore[misc]
-    """Someone with an account. A real site has a table of them."""
+    """A user. A real site has a table of them."""
 
     id: str
     password_hash: str
@@ -55,7 +55,7 @@ def digest_of(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-# What the site can do, for the pages and for the tools alike.
+# The functions of the site. Both pages and tools call them.
 
 
 def notes_of(user: User) -> list[str]:

@@ -33,7 +33,7 @@ from flask import Flask
 from flask_jsonrpc_mcp import McpBlueprint, RpcError, current_call
 
 CONTACTS: dict[str, str] = {}
-"""Names by e-mail address. A real app has a table, and commits once in the end."""
+"""Names by e-mail address. A real app has a table, and commits once at the end."""
 
 rpc = McpBlueprint()
 

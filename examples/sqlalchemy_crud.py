@@ -31,7 +31,7 @@ from flask_jsonrpc_mcp import McpBlueprint, RpcError
 
 
 class Base(DeclarativeBase):
-    """What all tables have in common."""
+    """The base class of all models."""
 
 
 class Book(Base):
@@ -43,7 +43,7 @@ class Book(Base):
     year: Mapped[int | None]
 
 
-# What goes in, and what comes out. Clients see these as JSON Schemas.
+# The schemas of arguments and results. Clients see them as JSON Schemas.
 
 
 class NewBook(Schema):
@@ -59,7 +59,7 @@ class ChangedBook(Schema):
 
 
 class ShownBook(Schema):
-    """Dumped straight from the model."""
+    """A book, dumped from the model."""
 
     id = fields.Integer(required=True)
     isbn = fields.String(required=True)

@@ -364,7 +364,7 @@ def _attributes_of(user: Any, names: tuple[str, ...]) -> Iterator[tuple[str, str
 
 
 def identity_of(user: Any) -> tuple[str, str] | None:
-    """Return what tells a user from all others: its type, and an id or name."""
+    """Return what identifies a user: its type, and an id or name."""
     return next(_attributes_of(user, IDENTIFIED_BY), None) or _flask_login_id(user)
 
 

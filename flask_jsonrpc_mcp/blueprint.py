@@ -307,6 +307,33 @@ class McpBlueprint(EndpointTools, Blueprint):
         self._registry.auth.user_loader = callback
         return loader
 
+    def carry(self, func: F) -> F:
+        """Register the function that returns what a task keeps of the request that creates it.
+
+        It returns plain JSON, which :meth:`restore` gets in the worker::
+
+            @rpc.carry
+            def carry():
+                return {"tenant": g.tenant.id}
+        """
+        callback: Callable[[], Any] = func
+        self._registry.carry = callback
+        return func
+
+    def restore(self, func: F) -> F:
+        """Register the function that gets in the worker what :meth:`carry` has returned.
+
+        It runs in the request context of the task, before the user is loaded and the tool runs, because
+        ``before_request`` functions do not run there. If it raises, the task fails, and the tool does not run::
+
+            @rpc.restore
+            def restore(carried):
+                g.tenant = Tenant.query.get(carried["tenant"])
+        """
+        callback: Callable[[Any], Any] = func
+        self._registry.restore = callback
+        return func
+
     def _mount(self, state: BlueprintSetupState) -> None:
         """On registration: set config defaults, add the well-known route, record this blueprint on the app."""
         app, name = state.app, f"{state.name_prefix}.{state.name}".lstrip(".")
@@ -321,6 +348,15 @@ class McpBlueprint(EndpointTools, Blueprint):
 
             tasks_of(app)  # which checks its settings
             connect(self._registry.task_engine, app)
+            if app.config[PREFIX + "TASK_WAIT"]:
+                from .mcp.task_tools import check_names
+
+                check_names(self._registry.methods)
+        carry, restore = self._registry.carry, self._registry.restore
+        alone = carry or restore
+        if alone is not None and (carry is None or restore is None):
+            missing = "restore" if restore is None else "carry"
+            raise ValueError(f"{name_of(alone)}: @rpc.carry and @rpc.restore need each other; add @rpc.{missing} too")
         registries: dict[str, Registry] = app.extensions.setdefault(EXTENSION, {})
         registries[name] = self._registry
         for sign_in in self._registry.auth.sign_ins:

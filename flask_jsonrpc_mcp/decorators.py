@@ -79,7 +79,8 @@ class Decorators:
         :param description: What it does, for people and models; by default the docstring.
         :param params: The schema of its arguments: a JSON Schema dict or a marshmallow schema (class, instance or dict
             of fields); by default its type hints. A marshmallow schema loads the arguments.
-        :param output: The schema of its result, likewise; by default the return hint. A marshmallow schema dumps it.
+        :param output: The schema of its result, in the same forms; by default the return hint. A marshmallow schema
+            dumps it.
         :param validate_output: Whether results are validated against the output schema. ``False`` saves time for large
             results; the schema is still published.
         :param access: The permissions that a caller needs, all of them; by default none.

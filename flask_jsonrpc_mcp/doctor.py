@@ -82,15 +82,15 @@ CHECKS = {
         WARNING,
         "compare the issuer of the OAuthResource with the server's own metadata, and check that it runs",
     ),
-    "oauth-clients": (WARNING, "change that at the authorization server, or register your clients there"),
+    "oauth-clients": (WARNING, "change this in the authorization server, or register your clients there by hand"),
     "oauth-metadata": (
         WARNING,
-        f"check {PREFIX}PUBLIC_URL; if the app is mounted below a path, pass this URL on to the app in the proxy",
+        f"check {PREFIX}PUBLIC_URL; if the app is mounted below a path, let the proxy pass this URL on to the app",
     ),
     "oauth-server": (ERROR, "register it: app.register_blueprint(oauth)"),
-    "oauth-login": (ERROR, "name the login page, and who is signed in; see docs/oauth-server.md"),
+    "oauth-login": (ERROR, "use Flask-Login, or register @oauth.signed_in and pass OAuthServer(login_view=...)"),
     "oauth-cookie": (WARNING, "set SESSION_COOKIE_SAMESITE = 'Lax'"),
-    "oauth-grants": (ERROR, "let the app write there, or pass OAuthServer(grants=...)"),
+    "oauth-grants": (ERROR, "let the app write to this file or database, or pass another with OAuthServer(grants=...)"),
     "no-secret-key": (WARNING, "set SECRET_KEY, the same in every process"),
     "no-proxy-fix": (WARNING, "wrap the app: app.wsgi_app = ProxyFix(app.wsgi_app, ...)"),
     "no-host-names": (INFO, f"set {PREFIX}ALLOWED_HOSTS, such as ['site.example']"),
@@ -146,7 +146,7 @@ def examine(app: Flask, *, ignore: Iterable[str] | None = None, tools_only: bool
         for method in registry.methods:
             if method.listed:
                 add(_check_tool(method, registry, app), method.name, name)
-                add(task_checks.check_tool(method), method.name, name)
+                add(task_checks.check_tool(method, app), method.name, name)
     if not tools_only:
         for name, registry in registries.items():
             add(_check_blueprint(registry, app), None, name)
@@ -194,12 +194,12 @@ def _check_tool(method: Method, registry: Registry, app: Flask) -> Iterator[Prob
 
     missing = _never_granted(method.access, registry)
     if missing:
-        yield "no-permissions", f"it needs {_some(missing)}, but nothing gives callers permissions"
+        yield "no-permissions", f"it needs {_some(missing)}, but no function returns the permissions of callers"
     # Flask-Caching's memoize() adds delete_memoized as well.
     if hasattr(method.func, "make_cache_key") and not hasattr(method.func, "delete_memoized"):
         yield (
             "cached-by-path",
-            "@cache.cached() caches by the URL, which tools share, so it may return the result of another",
+            "@cache.cached() caches by URL, and all tools have the same URL, so it may return another tool's result",
         )
 
     if registry.auth.sign_ins and not registry.auth.required and not (method.access or method.scopes):
@@ -232,7 +232,7 @@ def _check_schemas(described: dict[str, Any]) -> Iterator[Problem]:
         if any(_UNBOUNDED_REPEAT.search(_ESCAPE_OR_CLASS.sub("", pattern)) for pattern in patterns):
             yield (
                 "schema-pattern",
-                f"its {name} has a pattern and no maxLength, and matching a long text may take for ever",
+                f"its {name} has a pattern and no maxLength, and matching a long text may take very long",
             )
 
 
@@ -267,7 +267,7 @@ def _check_blueprint(registry: Registry, app: Flask) -> Iterator[Problem]:
 
 
 def _check_requests(app: Flask, blueprint: str) -> Iterator[Problem]:
-    """Check what the app's own functions do to a request before and after it reaches our routes."""
+    """Check what the ``before_request`` and ``after_request`` functions of the app do to requests to our routes."""
     answered: dict[Problem, list[str]] = {}
     for endpoint, verb in FACES:
         [rule, *_] = app.url_map.iter_rules(f"{blueprint}.{endpoint}")
@@ -292,7 +292,7 @@ def _response_of_app(app: Flask, path: str, verb: str) -> Problem | None:
     """Return a problem, with ``{}`` for the path, if a ``before_request`` function answers in place of our view."""
     is_secure = any(isinstance(layer, ProxyFix) for layer in _middlewares(app))  # a proxy, which may end TLS
     environ = {"wsgi.url_scheme": "https"} if is_secure else {}
-    # A function of the app may fail without a real request.
+    # A function of the app may raise, because this is not a real request.
     with suppress(Exception), _request(app, path, method=verb, environ_overrides=environ) as response:
         if response is None:
             return None
@@ -333,7 +333,7 @@ def _check_sign_in(registry: Registry, app: Flask, blueprint: str) -> Iterator[P
 
 
 def _check_marks(registries: Iterable[Registry]) -> Iterator[Problem]:
-    """Find functions that are marked and not registered, in modules with registered ones."""
+    """Find functions with ``@mcp_tool`` that are not registered, in modules with registered functions."""
     modules = {getattr(method.func, "__module__", None) for registry in registries for method in registry.methods}
     forgotten = sorted(name_of(func) for func in marks.unregistered if func.__module__ in modules)
     if forgotten:
@@ -354,12 +354,12 @@ def _check_app(app: Flask) -> Iterator[Problem]:
         why = "behind a proxy, every caller would have the proxy's address, and URLs the wrong scheme and host"
         yield "no-proxy-fix", f"{public[0]} is set for a public site; {why}"
     if (public or has_proxy_fix) and not any(app.config[name] for name in HOST_SETTINGS):
-        why = "with ProxyFix every Host is accepted, and without it requests of a proxy get 403"
+        why = "with ProxyFix every Host is accepted, and without ProxyFix requests from a proxy get 403"
         yield "no-host-names", f"no setting names the hosts of this site: {why}"
 
 
 def _public_settings(app: Flask) -> Iterator[str]:
-    """Name the settings that only a public site needs."""
+    """Yield the names of settings that are set and that only a public site needs."""
     for name in HOST_SETTINGS:
         value = app.config[name]
         hosts: Iterable[str] = [value] if isinstance(value, str) else value or ()
@@ -372,7 +372,7 @@ def _public_settings(app: Flask) -> Iterator[str]:
 def _middlewares(app: Flask) -> Iterator[Any]:
     """Yield the WSGI middlewares from the outermost, as long as they have the wrapped app as an attribute."""
     layer: Any = app.wsgi_app
-    # Limited, because a middleware around the app itself, and not around app.wsgi_app, makes this a cycle.
+    # Limited, because a middleware that wraps the app itself instead of app.wsgi_app makes this a cycle.
     for _ in range(MAX_MIDDLEWARES):
         yield layer
         inner = (getattr(layer, name, None) for name in ("app", "wsgi_app", "application"))

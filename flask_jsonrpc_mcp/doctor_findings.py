@@ -1,4 +1,4 @@
-"""What the doctor finds: `Finding`, and how bad it is."""
+"""`Finding`, which the doctor returns, and its severities."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 ERROR = "error"
-"""Something breaks, or is open to callers who should not have it."""
+"""Something breaks, or callers can use what they should not."""
 WARNING = "warning"
 """Something breaks with some clients or in some deployments."""
 INFO = "info"

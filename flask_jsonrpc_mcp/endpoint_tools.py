@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from flask import current_app
 
-from .checks import check_options
+from .checks import check_options, checked_name
 from .decorators import Decorators
 from .method import EndpointOptions, ToolOptions
 from .registry import Registry
@@ -81,23 +81,30 @@ class EndpointTools(Decorators):
 
             rpc.add_view("books.get", "api.get_book")
 
-        :param endpoint: The endpoint, as for ``url_for``. It is looked up before the first request to this blueprint.
+        :param endpoint: The endpoint, as for ``url_for``. It is looked up before the first request to this blueprint,
+            when the app has all its routes, and by ``flask mcp doctor``.
         :param method: The HTTP method, if the endpoint has several.
         :param options: The options of :meth:`tool` except ``task`` and ``max_age``. Here ``params`` is the schema of
             the query string, or of the JSON body of POST, PUT and PATCH. The variables of the path are described by
             the hints of the view, or by their converters.
-        :raises LookupError, TypeError, ValueError: naming the endpoint and the fix; some before the first request.
+        :raises TypeError, ValueError: for options that are wrong for any endpoint, naming the tool and the fix. A name
+            that no endpoint has, and an HTTP method that it does not take, raise when it is looked up.
         """
+        from .openapi.operations import METHODS
         from .openapi.tools import tool_from_view
+        from .openapi.views import read_params
 
         _refuse_options(f"add_view {name!r}", options)
         check_options("tool", options, ToolOptions)
         if not isinstance(endpoint, str):
             raise TypeError(f"{name}: give the name of an endpoint, as for url_for, not {endpoint!r}")
+        if method is not None and method.lower() not in METHODS:
+            raise ValueError(f"{name}: method must be one of {', '.join(METHODS).upper()}, not {method!r}")
+        params = read_params(checked_name(None, name), options.get("params"))
 
         def load() -> None:
             app = current_app._get_current_object()  # type: ignore[attr-defined]
-            made = tool_from_view(app, name, endpoint, method=method, params=options.get("params"))
+            made = tool_from_view(app, name, endpoint, method=method, params=params)
             self._add_tools([made], {key: value for key, value in options.items() if key != "params"})
 
         self._registry.pending.append(load)

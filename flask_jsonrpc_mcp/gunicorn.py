@@ -2,8 +2,8 @@
 
     from flask_jsonrpc_mcp.gunicorn import on_exit, on_reload, when_ready
 
-The worker starts with the server, is replaced when the server reloads, and ends with it. It ends by itself if the app
-has no tools with ``task=``, or another engine than ``LocalTasks``.
+The worker starts and ends with the server, and is replaced when the server reloads. It exits at once if the app has no
+tools with ``task=``, or an engine other than ``LocalTasks``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SUPERVISOR = Path(__file__).parent / "tasks" / "supervisor.py"
 def when_ready(server: Any) -> None:
     """Start the worker."""
     if importlib.util.find_spec("sqlalchemy") is None:
-        return  # no tool can have task=
+        return  # without SQLAlchemy, no tool can have task=
     worker = [sys.executable, "-m", "flask", "--app", server.app.app_uri, "mcp", "worker", "--with-parent"]
     command = [sys.executable, str(_SUPERVISOR), str(server.cfg.graceful_timeout), *worker]
     # A session of its own, so that Ctrl-C reaches it only through this pipe.
@@ -31,12 +31,12 @@ def when_ready(server: Any) -> None:
 
 
 def on_reload(server: Any) -> None:
-    """Replace the worker by one with the new code. The old one ends after what it runs."""
+    """Start a worker with the new code. The old one finishes the tasks it runs, and exits."""
     _send(server, b"r")
 
 
 def on_exit(server: Any) -> None:
-    """End the worker after what it runs, at the latest after gunicorn's ``graceful_timeout``."""
+    """Stop the worker. It may finish the tasks it runs, for at most gunicorn's ``graceful_timeout``."""
     _send(server, b"q")
     if hasattr(server, "mcp_worker"):
         server.mcp_worker.wait()

@@ -1,4 +1,4 @@
-"""What the process holds open at the moment, in numbers that telemetry can watch."""
+"""How many streams, waiting threads and overdue methods this process has, for telemetry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the log lines of calls are seen."""
+"""Show the log lines of calls under ``flask run``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flask.sansio.app import App
 
 
 def show_calls(app: App) -> None:
-    """Show the line of each call under ``flask run``, which would hide it: Flask's logger has the level WARNING.
+    """Set the level of ``app.logger`` to INFO under ``flask run``, because Flask's default WARNING hides these lines.
 
     An app that sets a level for its logger, or for the root logger, keeps it.
     """

@@ -317,6 +317,11 @@ class Registry:
         """The MCP extensions that this blueprint uses, by their ids; see `mcp.extensions`."""
         self.task_engine: Any = None
         """The engine of its tasks, if it is not that of ``JSONRPC_MCP_TASKS``."""
+        self.task_meta: list[Callable[[], Mapping[str, str]]] = []
+        """What is added to the ``_meta`` of a task's call, such as the ``traceparent`` of the creating request."""
+        self.carry: Callable[[], Any] | None = None
+        """What a task keeps of the request that creates it, for ``restore`` in the worker."""
+        self.restore: Callable[[Any], Any] | None = None
         self.warned: set[str] = set()
         """The tools that the log has suggested ``streams=True`` for."""
         self.finders: dict[str, Collection[Any] | Resources] = {

@@ -18,10 +18,13 @@ from .registry import Registry
 from .task_options import TASKS_EXTENSION
 
 CHECKS = {
-    "task-required": (INFO, "use task=True, so that the tool runs in the request of clients without tasks"),
+    "task-required": (
+        INFO,
+        f"use task=True, so that clients without tasks can call the tool in a plain request, or set {PREFIX}TASK_WAIT",
+    ),
     "task-user-loader": (
         WARNING,
-        "register a function with @rpc.user_loader that returns the same user as the sign-in",
+        "register a function with @rpc.user_loader that returns the same user as your sign-in does",
     ),
     "task-worker": (WARNING, "start flask mcp worker, or a worker of your engine, and keep it running"),
     "task-database": (
@@ -33,7 +36,7 @@ CHECKS = {
 """The severity and the fix of each check, by its slug."""
 
 WAITS_LONG = 30
-"""Seconds after which a queued task should have found a worker."""
+"""Seconds after which a worker should have started a queued task."""
 
 BROKEN_CELERY = "5.7.0"
 
@@ -41,15 +44,16 @@ MOUNTS = Path("/proc/mounts")
 NETWORK_FILESYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "ceph", "glusterfs", "lustre", "fuse.sshfs", "afs")
 
 
-def check_tool(method: Method) -> Iterator[Problem]:
-    if method.tool is not None and method.tool.task is not None and method.tool.task.required:
+def check_tool(method: Method, app: Flask) -> Iterator[Problem]:
+    task = None if method.tool is None or app.config[PREFIX + "TASK_WAIT"] else method.tool.task
+    if task is not None and task.required:
         yield "task-required", "most AI clients do not support tasks today, and cannot call it"
 
 
 def check_blueprint(registry: Registry) -> Iterator[Problem]:
     if TASKS_EXTENSION in registry.extensions and registry.auth.sign_ins and registry.auth.user_loader is None:
-        why = "a worker finds the caller of a task by name, and without a user_loader the name must be the user itself"
-        yield "task-user-loader", f"{why}; otherwise signed-in callers get an error"
+        why = "without a user_loader, a worker knows only the name of a task's caller"
+        yield "task-user-loader", f"{why}; if your users are not just names, calls of signed-in users fail"
 
 
 def check_app(app: Flask, registries: list[Registry]) -> Iterator[Problem]:
@@ -66,8 +70,8 @@ def check_app(app: Flask, registries: list[Registry]) -> Iterator[Problem]:
     if filesystem is not None:
         yield "task-database", f"{file} is on a network disk ({filesystem}), where SQLite can lose or corrupt data"
     if file is not None and not file.exists():
-        return  # no task was ever created, and the doctor creates no file
-    with suppress(RpcError):  # it cannot be reached, which the log says
+        return  # no task was ever created, and the doctor must not create the file
+    with suppress(RpcError):  # the database cannot be reached, and the log says so
         workers = records.seen_workers(WAITS_LONG)
         hosts = sorted({worker["host"] for worker in workers})
         if file is not None and len(hosts) > 1:

@@ -1,4 +1,4 @@
-"""A small content site: every way of annotating a function, in the place where a real site would use it."""
+"""A small content site that uses the package as a real site would."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ for group in (
 
 
 def create_app(settings: Mapping[str, Any] | None = None) -> Flask:
-    """Make the site.
+    """Create the app.
 
-    :param settings: What goes into ``app.config`` instead of what the environment says.
+    :param settings: Values for ``app.config``, which replace those of the environment.
     """
     app = Flask(__name__)
     config.configure(app, settings or {})
@@ -54,7 +54,7 @@ def create_app(settings: Mapping[str, Any] | None = None) -> Flask:
         app.register_blueprint(auth.oauth_server)
         login.init_app(app)
     traces.init_app(app)
-    if "CELERY" in app.config:  # as in several_machines.py
+    if "CELERY" in app.config:  # set by several_machines.py
         from . import background  # Celery is an extra
 
         background.init_app(app)

@@ -66,7 +66,7 @@ class WordCount(TypedDict):
 
 
 class NewArticle(Schema):
-    """What it takes to create an article."""
+    """The arguments to create an article."""
 
     title = fields.String(
         required=True,
@@ -86,7 +86,7 @@ class NewArticle(Schema):
 
 
 class CreatedArticle(Schema):
-    """How a new article is shown. Dumped straight from the database model."""
+    """A new article, dumped from the database model."""
 
     id = fields.Integer(required=True)
     title = fields.String(required=True)
@@ -200,7 +200,7 @@ def delete_article(id: ArticleId) -> bool:
 def find_article(session: Session, id: int) -> Article:
     """Find an article.
 
-    :raises RpcError: when there is none.
+    :raises RpcError: if it does not exist.
     """
     article = session.get(Article, id)
     if article is None:

@@ -1,7 +1,7 @@
-"""Who is calling: by password for people, by bearer token for programs, by OAuth for AI clients.
+"""Sign in: by password for people, by bearer token for programs, by OAuth for AI clients.
 
-A password costs a tenth of a second of hashing, which is what makes it hard to guess. A program that calls often should
-use a token.
+Hashing a password takes a tenth of a second, which makes it hard to guess. A program that calls often should use a
+token.
 """
 # mypy: disable-error-code="untyped-decorator"
 # Flask-HTTPAuth has no types.
@@ -31,7 +31,7 @@ REALM = "Elm Street Garden"
 passwords = HTTPBasicAuth(realm=REALM)
 tokens = HTTPTokenAuth("Bearer", realm=REALM)
 ISSUER = os.environ.get("OAUTH_ISSUER")
-"""The authorization server; by default this site itself, where its URL is known."""
+"""The authorization server; by default this site itself, if it knows its URL."""
 
 SCOPES = {
     "articles:read": "Read and search articles",
@@ -50,18 +50,18 @@ auth = MultiAuth(passwords, tokens, *([oauth] if oauth else []))
 WRITE = ["articles:write"] if oauth else []
 """The scopes of tools that write. Only access tokens have scopes."""
 
-# A password that was right stays so for a minute; each worker has a memory of its own.
+# Each worker caches for a minute that a password was right.
 check_password = CachedPasswords(check_password_hash)
 
 
 @passwords.verify_password
 def verify_password(username: str, password: str) -> User | None:
-    # Someone unknown costs the same work as a wrong password, so the time of an answer tells nobody who has an account.
-    stranger = _hash_of_nobodys_password()
+    # An unknown user name takes as long as a wrong password, so response times do not reveal who has an account.
+    unknown = _random_password_hash()
     user = _find_user(User.username == username)
-    if not check_password(stranger if user is None else user.password_hash, password) or user is None:
+    if not check_password(unknown if user is None else user.password_hash, password) or user is None:
         return None
-    # By the name in the database, which may find a user by other spellings.
+    # user.username may differ from what was sent, because some databases compare without case.
     return _unless_demo(user, is_demo=is_demo_password(user.username, password))
 
 
@@ -69,7 +69,7 @@ def verify_password(username: str, password: str) -> User | None:
 def verify_token(token: str) -> User | None:
     digest = digest_of(token)
     user = _find_user(User.token_digest == digest)
-    # Databases compare loosely (case, collation) and in no constant time; the last word is ours.
+    # Compare again: databases may ignore case, and do not compare in constant time.
     if user is None or not hmac.compare_digest(user.token_digest or "", digest):
         return None
     return _unless_demo(user, is_demo=is_demo_token(token))
@@ -78,12 +78,12 @@ def verify_token(token: str) -> User | None:
 @passwords.get_user_roles
 @tokens.get_user_roles
 def permissions_of(user: User) -> set[str]:
-    """Flask-HTTPAuth says roles; what ``access=`` of a method is compared with are permissions."""
+    """Return the permissions, which ``access=`` of a method names. Flask-HTTPAuth calls them roles."""
     return user.permissions
 
 
 def find_user(username: str) -> User | None:
-    """Find a user without asking for a password: for the command line, which only the site's own people can use."""
+    """Find a user by name without a password, for the command line and for workers."""
     return _find_user(User.username == username)
 
 
@@ -92,12 +92,12 @@ def _find_user(condition: ColumnElement[bool]) -> User | None:
 
 
 @functools.cache
-def _hash_of_nobodys_password() -> str:
+def _random_password_hash() -> str:
     return generate_password_hash(secrets.token_urlsafe())
 
 
 def _unless_demo(user: User, *, is_demo: bool) -> User | None:
-    """Refuse a password or token that everyone can read in the source, unless this site is for trying it."""
+    """Refuse the public password or token of a demo user, unless demo users are allowed here."""
     if not is_demo or allows_demo_users(current_app):
         return user
     warned: set[str] = current_app.extensions.setdefault("sample_app_warned", set())
@@ -112,22 +112,22 @@ def _unless_demo(user: User, *, is_demo: bool) -> User | None:
 
 
 def find_owner(token: AccessToken) -> User | None:
-    """Find the user whose name is the subject of an access token of another authorization server."""
+    """Find the user of an access token of another authorization server, whose subject is the user's name."""
     return None if token.is_machine else find_user(token.id)
 
 
 def signed_in_user() -> User | None:
-    """Return the user at the browser, whose id the login page has put into the session."""
+    """Return the user who is signed in; the login page stores the id in the session."""
     user_id: int | None = session.get("user_id")
     return None if user_id is None else load_user(user_id)
 
 
 def load_user(user_id: str | int) -> User | None:
-    """Return the user of an id."""
+    """Return the user with an id."""
     user = current_session().get(User, int(user_id))
     if user is None:
         return None
-    # A session, or what was granted in it, may be older than the environment.
+    # The session or grant may date from a start in development, in which demo users were allowed.
     return _unless_demo(user, is_demo=user.token_digest in {digest_of(demo.token) for demo in DEMO_USERS})
 
 

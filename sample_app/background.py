@@ -1,4 +1,4 @@
-"""The Celery app of the site, where one is configured: ``make serve-celery`` runs it."""
+"""The Celery app of the site, if ``CELERY`` is configured, as by ``make serve-celery``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from flask import Flask
 
 
 def init_app(app: Flask) -> None:
-    """Make the Celery app whose tasks run in the context of the site, as the documentation of Flask describes it."""
+    """Create the Celery app, as in Flask's documentation: its tasks run in the app context of the site."""
 
     class SiteTask(Task):  # type: ignore[misc]
         def __call__(self, *args: object, **kwargs: object) -> object:

@@ -30,7 +30,7 @@ class ContentTypeInfo(TypedDict):
     articles: Annotated[int, "How many articles are of this type"]
 
 
-# Rarely changed and the same for everyone, so a cache in front may answer for a minute: see docs/caching.md.
+# The list rarely changes and is the same for everyone, so a cache may keep it for a minute; see docs/caching.md.
 @group.tool("list", title="List content types", read_only=True, max_age=60)
 def list_content_types() -> list[ContentTypeInfo]:
     """List the kinds of articles there are, by name."""
@@ -72,7 +72,7 @@ def create_content_type(name: str, label: str, description: str) -> ContentTypeI
             content_type = ContentType(name=name, label=label, description=description)
             session.add(content_type)
     except IntegrityError as error:
-        # Asking first whether the name is free would leave a moment in which another worker could take it.
+        # Not checked before the insert: another worker could take the name in between.
         raise RpcError(f"Content type '{name}' already exists", status=409) from error
     return _as_shown(content_type, articles=0)
 
@@ -80,7 +80,7 @@ def create_content_type(name: str, label: str, description: str) -> ContentTypeI
 def find_content_type(session: Session, name: str) -> ContentType:
     """Find a content type by its name.
 
-    :raises RpcError: when there is none.
+    :raises RpcError: if it does not exist.
     """
     content_type = session.scalar(select(ContentType).where(ContentType.name == name))
     if content_type is None:

@@ -20,13 +20,13 @@ EXTENSION = "sample_app_engine"
 IN_MEMORY = (None, "", ":memory:")
 
 BUSY_TIMEOUT = 15
-"""For how many seconds a writer waits for another one; SQLite takes one writer at a time."""
+"""Seconds that a writer waits for another one; SQLite has one writer at a time."""
 
 
 def init_app(app: Flask) -> None:
-    """Give an app its engine.
+    """Create the engine of an app.
 
-    No connection is opened before the first request, so a server may make the app and fork its workers after that.
+    It connects with the first request, so a server can create the app before it forks its workers.
     """
     url = make_url(app.config["DATABASE_URL"])
     engine = create_engine(url, **_options_for(url))
@@ -39,13 +39,13 @@ def init_app(app: Flask) -> None:
 
 
 def current_engine() -> Engine:
-    """Return the engine of the current app, for work outside the request's own session."""
+    """Return the engine of the current app, for code that cannot use the session of the request."""
     engine: Engine = current_app.extensions[EXTENSION]
     return engine
 
 
 def current_session() -> Session:
-    """Return the session of the current request. What is not committed is rolled back when the request ends."""
+    """Return the session of the current request. Uncommitted changes are rolled back when the request ends."""
     if "db_session" not in g:
         g.db_session = Session(current_engine())
     session: Session = g.db_session
@@ -54,12 +54,11 @@ def current_session() -> Session:
 
 @contextmanager
 def transaction() -> Iterator[Session]:
-    """Commit what happens in the block, or none of it.
+    """Commit the changes of the block, or roll all of them back if it raises.
 
-    A request can carry a batch of calls that share the session; a call that fails must leave nothing behind in it
-    for the next one to commit.
+    The calls of a batch share a session, so a call that fails must not leave changes that the next call would commit.
 
-    :raises RpcError: when another request deleted what this one wanted to change.
+    :raises RpcError: if another request has deleted a row that this one changes.
     """
     session = current_session()
     try:
@@ -81,7 +80,7 @@ def _close_session(error: BaseException | None) -> None:
 
 def _options_for(url: URL) -> dict[str, Any]:
     if url.get_backend_name() != "sqlite":
-        # No limit of the pool's own: a worker's threads are limit enough, and none of them should wait for another.
+        # The pool needs no limit: a worker has a limited number of threads, and none should wait for a connection.
         return {"max_overflow": -1, "pool_pre_ping": True}
     if url.database in IN_MEMORY:
         # One connection for everyone, or each thread would see an empty database of its own.
@@ -102,7 +101,7 @@ def _make_private(database: Path) -> None:
 
 def _prepare_sqlite(connection: Any, record: object) -> None:
     cursor = connection.cursor()
-    # With the write-ahead log readers and the writer do not wait for each other, whichever process they are in.
+    # With the write-ahead log, readers and the writer do not wait for each other.
     cursor.execute("PRAGMA journal_mode = WAL")
     cursor.execute("PRAGMA synchronous = NORMAL")
     cursor.execute("PRAGMA foreign_keys = ON")

@@ -1,4 +1,4 @@
-"""What there is to read before anyone has written anything: the site of a neighbourhood garden."""
+"""The articles of the demo site, which is about a neighbourhood garden."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CONTENT_TYPES = {
 
 @dataclass(frozen=True)
 class DemoArticle:
-    """An article to begin with."""
+    """An article of the demo site."""
 
     type: str
     author: str

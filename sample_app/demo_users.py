@@ -1,4 +1,4 @@
-"""The demo users, whose passwords and tokens everyone can read here."""
+"""The demo users. Their passwords and tokens are public."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROLES = {
 
 @dataclass(frozen=True)
 class DemoUser:
-    """Someone to try the site as: ``curl -u username:password`` or ``-H 'Authorization: Bearer token'``."""
+    """A user to try the site with: ``curl -u username:password`` or ``-H 'Authorization: Bearer token'``."""
 
     username: str
     password: str

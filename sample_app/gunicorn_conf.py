@@ -10,7 +10,7 @@ from typing import Any
 
 from flask_jsonrpc_mcp import gunicorn as tasks
 
-# As any app, and what follows. gunicorn reads one file only.
+# gunicorn reads only one file, so this one executes the configuration for any app, and adds to it.
 exec((Path(__file__).parents[1] / "gunicorn.conf.py").read_text())  # noqa: S102 (a file of this repository)
 
 host = os.environ.get("HOST") or "127.0.0.1"
@@ -21,13 +21,13 @@ if os.environ.get("THREADS"):
 
 
 def on_starting(server: Any) -> None:
-    """Create the demo site where there is none, once, before there are workers.
+    """Create the database of the demo site if it is missing, before any worker starts.
 
-    In a process of its own: the master keeps no connection that its workers would inherit, and no imported code.
+    This happens in a process of its own, so that workers inherit neither connections nor imported code of the master.
     """
     seeding = subprocess.run([sys.executable, "-m", "sample_app.seed"], check=False)
     if seeding.returncode != 0:
-        raise RuntimeError("the database could not be prepared; the reason is above")
+        raise RuntimeError("the database could not be created; the error is printed above")
 
 
 def when_ready(server: Any) -> None:
@@ -35,15 +35,15 @@ def when_ready(server: Any) -> None:
     tasks.when_ready(server)
     address = server.LISTENERS[0].getsockname()
     if isinstance(address, tuple):
-        # In one piece, so that no log line comes in between.
+        # In one call, so that no log line comes in between.
         print(_welcome(*address[:2]), file=sys.stderr, flush=True)  # noqa: T201 (for people, not for the log)
 
 
 def _welcome(host: str, port: int) -> str:
-    # A site that listens on all addresses is on localhost too; browsers cannot open 0.0.0.0.
+    # Browsers cannot open 0.0.0.0; a server on all addresses is at localhost too.
     name = "localhost" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host  # noqa: S104
     url = f"http://{name}:{port}"
-    # Elsewhere the demo users cannot sign in.
+    # Outside of development the demo users cannot sign in.
     sign_in = "-u admin:admin " if os.environ.get("SITE_ENV") == "development" else ""
     method, arguments = ("create", '"title": "Hello"') if sign_in else ("get", '"id": 1')
     issuer = os.environ.get("OAUTH_ISSUER")

@@ -1,6 +1,6 @@
-"""What a value may be, so that every database can hold it.
+"""Limits of values that every database can store.
 
-A value beyond these would fail in the database: an error of the server, where it should be one of the caller.
+Without them, a value that is too large would fail in the database as a server error, and not as an error of the caller.
 """
 
 from __future__ import annotations
@@ -11,4 +11,4 @@ NAME_PATTERN = r"^[a-z][a-z0-9_]{0,31}$"
 TEXT_PATTERN = r"^[^\u0000]*$"
 """Anything but NUL, which PostgreSQL cannot store."""
 LINE_PATTERN = r"^[^\s\u0000]([^\u0000\r\n]*[^\s\u0000])?$"
-"""One line without spaces around it. A pattern is tried on text of any length, so it must not backtrack far."""
+"""One line without spaces around it."""

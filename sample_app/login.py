@@ -1,4 +1,4 @@
-"""The login page, on which people sign in to the site and, by OAuth, to AI clients."""
+"""The login page, for the site itself and for AI clients that sign in with OAuth."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .auth import verify_password
 from .config import allows_demo_users
 from .demo_users import DEMO_USERS
 
-# Without form-action: in Chrome it also forbids the redirects after the form, which may end at an AI client.
+# Without form-action: in Chrome it also forbids redirects after the form was sent, and these may lead to an AI client.
 POLICY = "default-src 'none'; style-src 'self'; img-src data:; base-uri 'none'; frame-ancestors 'none'"
 
 OLD_FORM = "This page was open for too long. Please try again."
@@ -36,7 +36,7 @@ def init_app(app: Flask) -> None:
 
 
 def login() -> Response:
-    """Ask who it is, and return to the page that asked for it."""
+    """Sign a user in, and redirect to the page in ``next``."""
     if request.method != "POST":
         return _page(200)
     if not _is_own_form():
@@ -57,7 +57,7 @@ def logout() -> Response:
 
 
 def form_token() -> str:
-    """Return the text that is in the session and in each form, so that no other site can send one."""
+    """Return the CSRF token, which is in the session and in each form."""
     if "form_token" not in session:
         session["form_token"] = secrets.token_urlsafe()
     token: str = session["form_token"]
@@ -72,7 +72,7 @@ def _is_own_form() -> bool:
 def _page_to_return_to() -> str:
     """Return the path in ``next``, if it is one of this site."""
     target = request.args.get("next", "")
-    # Browsers take "//" and "/\\" for the start of a host, and drop tabs and line ends before they look.
+    # To browsers, "//" and "/\\" start a host name; they remove tabs and line breaks first.
     is_own = (
         target.startswith("/") and not target.startswith(("//", "/\\")) and target.isascii() and target.isprintable()
     )

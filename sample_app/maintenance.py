@@ -1,4 +1,4 @@
-"""Looking after the site: its health, its version, and the word counts that it stores with its articles."""
+"""Maintain the site: check its health, and rebuild the word counts that are stored with articles."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LEAST_FREE_SPACE = 50 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Check:
-    """What one check found."""
+    """The result of one check."""
 
     name: str
     ok: bool
@@ -37,7 +37,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Health:
-    """What all checks found."""
+    """The results of all checks."""
 
     status: Literal["ok", "failing"]
     checks: list[Check]
@@ -69,7 +69,7 @@ def rebuild_cache() -> bool:
     return True
 
 
-# A method and not a tool: programs may ask for it on /jsonrpc, models need not see it.
+# Not a tool: programs call it on /jsonrpc, and models do not need it.
 @site.method("version")
 def site_version() -> str:
     """Return the version of the site."""
@@ -84,7 +84,7 @@ def _check(name: str, passes: Callable[[], bool]) -> Check:
 
 def _database_answers() -> bool:
     try:
-        # A connection of its own: this runs in another thread than the request, whose session must stay where it is.
+        # Not the session of the request: this runs in another thread, and a session belongs to one.
         with current_engine().connect() as connection:
             connection.execute(text("SELECT 1"))
     except SQLAlchemyError:

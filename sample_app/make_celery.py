@@ -1,4 +1,4 @@
-"""The worker of the site: ``celery -A sample_app.make_celery worker``."""
+"""The Celery app for workers: ``celery -A sample_app.make_celery worker``."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def export_articles(type: TypeFilter = None) -> Iterator[str]:
     if type is not None:
         articles = articles.where(Article.content_type.has(ContentType.name == type))
     separator = ""
-    # A few at a time, so that a large site is never in memory as a whole.
+    # Load a few at a time, so that not all articles are in memory.
     for article in current_session().scalars(articles.execution_options(yield_per=50)):
         yield separator + as_markdown(article)
         separator = "\n---\n\n"

@@ -1,4 +1,4 @@
-"""The tables: who may do what, and what there is to read."""
+"""The tables: users with roles and permissions, and articles with content types."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from werkzeug.security import generate_password_hash
 
 
 class Base(DeclarativeBase):
-    """What all tables have in common."""
+    """The base class of all models."""
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """A moment. SQLite forgets offsets, so what is stored is always UTC."""
+    """A time with a timezone, stored in UTC, because SQLite does not store offsets."""
 
     impl = DateTime
     cache_ok = True
@@ -57,7 +57,7 @@ role_permissions = Table(
 
 
 class Permission(Base):
-    """Something one may do, such as "create content"."""
+    """A permission, such as "create content"."""
 
     __tablename__ = "permissions"
 
@@ -76,7 +76,7 @@ class Role(Base):
 
 
 class User(Base):
-    """Someone who can sign in, by password or by bearer token. Neither is stored, only what they hash to."""
+    """A user who can sign in by password or by bearer token. Only hashes of both are stored."""
 
     __tablename__ = "users"
 
@@ -106,10 +106,10 @@ class ContentType(Base):
 
 
 class Article(Base):
-    """Something to read."""
+    """An article."""
 
     __tablename__ = "articles"
-    # SQLite would give the id of a deleted article to the next one, and old links would lead to something else.
+    # Without this, SQLite reuses the id of a deleted article, and old links lead to another article.
     __table_args__ = {"sqlite_autoincrement": True}  # noqa: RUF012 (SQLAlchemy's own way)
 
     id: Mapped[int] = mapped_column(primary_key=True)

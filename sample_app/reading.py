@@ -1,4 +1,4 @@
-"""Articles for the rest of a conversation: as resources to read, and as a prompt to start from."""
+"""Articles as resources, and a prompt that asks for a summary of one."""
 
 from __future__ import annotations
 

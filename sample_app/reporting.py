@@ -1,4 +1,4 @@
-"""A report that takes its time, as a task: clients that support tasks get a handle, and need not wait."""
+"""A slow report that can run as a task: clients that support tasks get a handle and do not wait."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ group = ToolGroup("articles")
 
 @dataclass(frozen=True)
 class Report:
-    """What the articles of the site amount to."""
+    """The totals of all articles."""
 
     articles: int
     words: int
@@ -28,7 +28,7 @@ class Report:
 @group.tool("report", title="Report on all articles", read_only=True, task=True)
 def report(
     pause: Annotated[
-        float, "Seconds to rest after each article, as a slow report would", {"minimum": 0, "maximum": 5}
+        float, "Seconds to pause after each article, to make the report slow", {"minimum": 0, "maximum": 5}
     ] = 0,
 ) -> Report:
     """Read all articles, and report how many words they have and which is the longest."""

@@ -1,4 +1,4 @@
-"""Full-text search, described by JSON Schemas written out by hand."""
+"""Full-text search, described by JSON Schemas."""
 
 from __future__ import annotations
 

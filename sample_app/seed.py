@@ -1,4 +1,4 @@
-"""Makes the tables, and fills them when there is nothing in them: ``python -m sample_app.seed``."""
+"""Create the tables, and fill them with the demo site if they are empty: ``python -m sample_app.seed``."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ BETWEEN_ARTICLES = timedelta(days=19, hours=5)
 
 
 def seed(app: Flask) -> bool:
-    """Create the tables that are missing, and the demo site in a database without users.
+    """Create missing tables, and the demo site if the database has no users. Existing rows are not changed.
 
-    :returns: Whether there was a site to create. What is there already is never touched.
+    :returns: Whether the demo site was created.
     """
     with app.app_context():
         Base.metadata.create_all(current_engine())
@@ -33,13 +33,13 @@ def seed(app: Flask) -> bool:
                     return False
                 _add_site(session)
         except IntegrityError:
-            # Another server on the same database was faster; all names in it are unique, so nothing is there twice.
+            # Another server has just done the same; user names are unique, so nothing is inserted twice.
             return False
     return True
 
 
 def warn_about_demo_users(app: Flask) -> None:
-    """Say it in the log when anyone can sign in to a site that others can reach."""
+    """Log a warning if anyone can sign in as a demo user to a site that others can reach."""
     if app.config["ALLOW_DEMO_USERS"] is True and not is_development(app):
         names = " and ".join(demo.username for demo in DEMO_USERS)
         app.logger.warning("SECURITY: ALLOW_DEMO_USERS is set, so anyone can sign in as %s", names)

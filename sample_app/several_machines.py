@@ -1,7 +1,7 @@
-"""The site as on several machines, on this one: ``make serve-celery``.
+"""``make serve-celery``: run the site as on several machines, but on this one.
 
-It starts PostgreSQL, Redis and a Celery worker on loopback, then gunicorn, and ends all of them with itself. Each
-process finds the others by the same settings that it would have on a machine of its own.
+This starts PostgreSQL, Redis and a Celery worker on loopback, then gunicorn, and stops all of them when it ends. Each
+process has the settings that it would have on a machine of its own.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.support.services import celery_worker, running_broker, running_postgr
 CELERY_APP = "sample_app.make_celery:celery_app"
 
 WELCOME = """
-    This is the sample site with PostgreSQL, Redis and a Celery worker. Each of them could be on another machine:
+    This is the sample site with PostgreSQL, Redis and a Celery worker. Each could run on another machine:
 
       web     gunicorn, process {web}, with FLASK_JSONRPC_MCP_TASKS=celery
       tasks   {database}
@@ -32,7 +32,7 @@ WELCOME = """
         'http://127.0.0.1:{port}/mcp/tools/invoke' \\
         -d '{{"name": "articles.import", "arguments": {{"articles": [{{"title": "From a worker"}}]}}}}'
 
-    Then kill the worker in the middle of something, or stop Redis, and see what becomes of the task.
+    Then kill the worker while it runs a task, or stop Redis, and see what happens to the task.
 """
 
 
@@ -51,7 +51,7 @@ def main() -> int:
             "FLASK_JSONRPC_MCP_TASKS": "celery",
             "FLASK_JSONRPC_MCP_TASKS_DATABASE": database,
             "FLASK_CELERY__broker_url": redis.url,
-            # One message per place: tasks wait in the broker for the first free worker, not behind a long one.
+            # Reserve no messages in advance: tasks wait in the broker for a free worker, not behind a long task.
             "FLASK_CELERY__worker_prefetch_multiplier": "1",
             "SITE_ENV": "development",
         }

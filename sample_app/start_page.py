@@ -1,4 +1,4 @@
-"""The start page of the site, for people: what it is, who can sign in, and how to try it."""
+"""The start page: what the site is, the demo users, and how to try the tools."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def init_app(app: Flask) -> None:
 
 
 def start() -> Response:
-    """Show the page. The demo users are on it where they can sign in."""
+    """Show the page, with the demo users if they can sign in."""
     users = DEMO_USERS if allows_demo_users(current_app) else ()
     # With OAuth the client signs in by itself.
     header = HEADER % users[-1].token if users and not oauth else ""

@@ -1,6 +1,6 @@
-"""Traces of the site with OpenTelemetry, if ``OTEL_EXPORTER`` is set: ``console`` prints them, ``otlp`` sends them.
+"""Trace the site with OpenTelemetry if ``OTEL_EXPORTER`` is set: ``console`` prints spans, ``otlp`` sends them.
 
-The packages for it are in the extra ``sample-telemetry``, so they are imported only then.
+The packages for it are in the extra ``sample-telemetry``, so this imports them only if they are needed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ EXPORTER = os.environ.get("OTEL_EXPORTER")
 
 
 def make_telemetry() -> list[OpenTelemetry]:
-    """Return what the blueprint is observed with."""
+    """Return the value of ``telemetry=`` for the blueprint."""
     if not EXPORTER:
         return []
     from flask_jsonrpc_mcp.telemetry.tracing import OpenTelemetry
@@ -43,7 +43,7 @@ def init_app(app: Flask) -> None:
     provider.add_span_processor(_make_processor())
     trace.set_tracer_provider(provider)
     FlaskInstrumentor().instrument_app(app)  # type: ignore[no-untyped-call]
-    # It works with SQLAlchemy 2.1, but does not say so yet, and would do nothing.
+    # It works with SQLAlchemy 2.1, but does not declare that yet, so its own check would skip the instrumentation.
     SQLAlchemyInstrumentor().instrument(engine=app.extensions[EXTENSION], skip_dep_check=True)
 
 

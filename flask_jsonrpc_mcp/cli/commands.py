@@ -291,7 +291,7 @@ def run_doctor(ignore: tuple[str, ...], show_all: bool, json_output: bool | None
         registries = registries_of(current_app)
         # The app itself, because checks look it up in weak dictionaries.
         findings = examine(current_app._get_current_object(), ignore=ignored)  # type: ignore[attr-defined]
-    except (LookupError, ValueError) as error:
+    except (LookupError, TypeError, ValueError) as error:  # also of add_view and add_openapi
         raise click.UsageError(str(error)) from error
     if output.wants_json(json_output):
         output.echo_json([finding.to_json() for finding in findings])

@@ -1,4 +1,4 @@
-"""``flask mcp openapi`` and ``flask mcp tools-from``: the OpenAPI document of the tools, and tools from a document."""
+"""``flask mcp openapi`` prints the OpenAPI document of the tools. ``flask mcp tools-from`` is the other direction."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from . import output
 from .arguments import caller_options, session
 
 BYTES_PER_TOKEN = 4
-"""About how much of a description a model reads as one token."""
+"""An estimate: models split a JSON description into tokens of about this size."""
 
 
 @click.command("openapi")
@@ -47,20 +47,20 @@ def print_document(**options: Any) -> None:
     "--include",
     multiple=True,
     metavar="PATTERN",
-    help="Choose operations: an id, tag:NAME or 'GET /path', with * and ?.",
+    help="Include operations: an id, tag:NAME or 'GET /path', with * and ?.",
 )
 @click.option("--name", metavar="GROUP", help="Put this before the names of the tools, with a dot.")
 @output.json_option
 @with_appcontext
 def show_tools(spec: str, include: tuple[str, ...], name: str | None, json_output: bool | None) -> None:
-    """Show which operations of an API rpc.add_openapi would make tools of.
+    """Show which tools rpc.add_openapi would make of an API.
 
     SPEC is a file, JSON or YAML, or a path of the app that serves the document:
 
     \b
       flask mcp tools-from /openapi.json --include 'tag:books' --include 'GET *'
 
-    Each tool is shown with the size of its description, all of which a model reads before the conversation begins.
+    Each tool is shown with the size of its description. A model reads all descriptions before each conversation.
     """
     app: Flask = current_app._get_current_object()  # type: ignore[attr-defined]
     try:
@@ -104,7 +104,7 @@ def _read_document(app: Flask, spec: str) -> Any:
 def _try_operation(
     app: Flask, operation: Operation, include: tuple[str, ...], name: str | None
 ) -> tuple[dict[str, Any] | None, str]:
-    """Describe the tool of an operation, or say why it would not be one."""
+    """Return the description of an operation's tool, or the reason why the operation is left out."""
     if not any(map(operation.matches, include)):
         return None, "not included"
     try:

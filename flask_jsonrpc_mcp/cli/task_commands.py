@@ -1,4 +1,4 @@
-"""``flask mcp tasks``: the tasks of all callers, and the workers; and ``flask mcp call --background``."""
+"""``flask mcp tasks``, which shows and cancels the tasks of all callers, and ``flask mcp call --background``."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from ..tasks.records import TaskRecord
     from ..tasks.service import Tasks
 
-# Strings, because SQLAlchemy is an extra; a test compares them with those of the records.
+# Not imported from tasks.records, which needs SQLAlchemy, an extra; a test compares them.
 STATUSES = ("queued", "running", "input_required", "completed", "failed", "cancelled")
 
 SHORT_ID = 12
-"""Characters of an id in lists. Commands accept any beginning that only one task has."""
+"""Characters of an id in lists. Commands accept the beginning of an id, if it is unique."""
 
 WORKER_SEEN = 30
 """Seconds for which a worker counts as alive."""
@@ -39,13 +39,13 @@ _COLORS = {"completed": "green", "failed": "red", "input_required": "yellow", "r
 
 @click.group("tasks")
 def tasks() -> None:
-    """See and cancel tasks: the calls of tools with task= that their clients do not wait for."""
+    """Show and cancel tasks: calls of tools with task= that run in a worker."""
 
 
 @tasks.command("list")
-@click.option("--status", type=click.Choice(STATUSES), help="List those with this status.")
-@click.option("--user", metavar="NAME", help="List those of this user.")
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(min=1), help="List at most so many.")
+@click.option("--status", type=click.Choice(STATUSES), help="List only tasks with this status.")
+@click.option("--user", metavar="NAME", help="List only tasks of this user.")
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(min=1), help="Maximum number of tasks.")
 @output.json_option
 @with_appcontext
 def list_tasks(status: str | None, user: str | None, limit: int, json_output: bool | None) -> None:
@@ -105,12 +105,12 @@ def cancel_task(id: str) -> None:
     service = _service()
     record = _find(service, id)
     if record.is_over:
-        raise click.ClickException(f"It is over already: {record.state}")
+        raise click.ClickException(f"The task is over already: {record.state}")
     service.cancel(record)
     now = service.records.get(record.id)
     is_cancelled = now is not None and now.state == "cancelled"
     click.echo(
-        "Cancelled" if is_cancelled else "Cancelling; it ends as soon as its method looks at current_call.cancelled"
+        "Cancelled" if is_cancelled else "Cancelling; the task ends when its method checks current_call.cancelled"
     )
 
 
@@ -135,11 +135,11 @@ def list_workers(json_output: bool | None) -> None:
 
 
 def start_in_background(call: Call, registry: Registry, json_output: bool | None) -> Any:
-    """Call a tool whose task a worker runs, and print the id of the task.
+    """Start a call as a task for a worker, and print the id of the task.
 
-    :returns: The result, or the error, if no task was made.
+    :returns: The result or the error, if the call has not become a task.
     """
-    # A worker runs it: threads of this process would keep the command from ending.
+    # No threads of this process run the task: they would keep the command from ending.
     current_app.config[PREFIX + "TASK_THREADS"] = 0
     try:
         return invoke(call, registry)
@@ -175,14 +175,14 @@ def _find(service: Tasks, id: str) -> TaskRecord:
     if not found or not id:
         raise click.UsageError(f"There is no task {id!r}; it may have expired")
     if len(found) > 1:
-        raise click.UsageError(f"The ids of several tasks begin with {id!r}; write more of it")
+        raise click.UsageError(f"The ids of several tasks begin with {id!r}; write more of the id")
     return found[0]
 
 
 def _describe(record: TaskRecord, service: Tasks) -> dict[str, Any]:
     from ..tasks.describing import describe_plainly
 
-    # Unlike clients, operators see whether a worker has begun: "queued" or "running", not "working".
+    # Clients see "working"; operators see whether a worker has started: "queued" or "running".
     own = {"status": record.state, "user": record.user, "blueprint": record.blueprint}
     return {**describe_plainly(record, service), **own}
 

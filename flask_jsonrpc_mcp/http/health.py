@@ -1,7 +1,7 @@
-"""``GET /mcp/health``: whether the app answers, and with ``?ready`` whether it can reach what it needs.
+"""``GET /mcp/health``: whether the app answers, and with ``?ready`` whether it can reach its dependencies.
 
-Everyone may ask. So the response has names, states and ages, and never an address or the text of an error, which are
-in the log. What is checked is asked at most every `CHECK_EVERY` seconds, however often this is requested.
+The route is public, so the response has no addresses and no error texts; these are in the log. Each dependency is
+checked at most every `CHECK_EVERY` seconds, however often the route is requested.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Checks:
     reached: dict[str, float] = field(default_factory=dict)
 
     def update(self, registry: Registry) -> None:
-        """Check everything again, unless another thread does, or has just done so."""
+        """Check all dependencies, unless another thread is doing so, or did so within `CHECK_EVERY` seconds."""
         if not self.lock.acquire(blocking=self.checked is None):
             return
         try:

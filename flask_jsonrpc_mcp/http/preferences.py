@@ -1,4 +1,4 @@
-"""The header ``Prefer`` (RFC 7240): whether a caller of a tool with ``task=`` wants a handle, and how soon."""
+"""Read the header ``Prefer`` (RFC 7240), with which callers of a tool with ``task=`` ask for a handle."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ..registry import Registry
 MAX_WAIT = 60
 """Maximum seconds that a request waits for a task, because it holds a thread."""
 
-# A name, perhaps a value, and parameters, which no preference of ours has.
+# A name, an optional value, and parameters, which are ignored.
 _PREFERENCE = re.compile(r'\s*([!#$%&\'*+.^_`|~\w-]+)\s*(?:=\s*("(?:[^"\\]|\\.)*"|[^\s;,"]*))?\s*(?:;[^,]*)?')
 
 
 @dataclass(frozen=True)
 class Preferences:
-    """What a caller prefers.
+    """The preferences of a caller.
 
-    :param respond_async: To get a handle rather than to wait.
-    :param wait: For how many seconds to wait before; ``None`` if not said.
+    :param respond_async: Respond with a handle instead of waiting for the result.
+    :param wait: Seconds to wait for the result before responding with a handle; ``None`` if not given.
     """
 
     respond_async: bool = False
@@ -38,7 +38,7 @@ NO_PREFERENCES = Preferences()
 
 
 def read_preferences(request: Request) -> Preferences:
-    """Read the header. What is unknown or malformed is ignored, as the RFC says, and the first of two counts."""
+    """Read the header. As in RFC 7240, unknown and malformed preferences are ignored, and the first of two counts."""
     found: dict[str, str] = {}
     for part in request.headers.get("Prefer", "").split(","):
         match = _PREFERENCE.fullmatch(part)
@@ -46,13 +46,13 @@ def read_preferences(request: Request) -> Preferences:
             found.setdefault(match[1].lower(), (match[2] or "").strip('"'))
     seconds = found.get("wait", "")
     is_number = seconds.isascii() and seconds.isdecimal()
-    # More digits than that are more than the maximum.
+    # Nine digits are enough to exceed the maximum, and int() refuses very long texts.
     wait = min(int(seconds[:9]), MAX_WAIT) if is_number else None
     return Preferences(found.get("respond-async") == "", wait)
 
 
 def may_detach(name: str, registry: Registry, preferences: Preferences) -> bool:
-    """Return whether a call of a tool may become a task: if its caller prefers that, or the tool requires it."""
+    """Return whether a call may become a task: the tool has ``task=``, and the caller or the tool asks for it."""
     method = registry.methods.get(name)
     task = None if method is None or method.tool is None else method.tool.task
     return task is not None and (task.required or preferences.respond_async or preferences.wait is not None)

@@ -1,4 +1,4 @@
-"""Tasks on REST and JSON-RPC: the handle of a call, its status and outcome, and the list of a caller's own."""
+"""Tasks on REST and JSON-RPC: start one, get its status and result, cancel it, and list those of a caller."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .io import call_error, call_error_message, first_values, json_response, res
 from .preferences import Preferences
 
 LOOK_EVERY = 0.1
-"""Seconds between two looks at a task that a request waits for."""
+"""Seconds between two queries for a task that a request waits for."""
 
 _OWN_VARIABLES = ("name", "task_id")
 
@@ -40,9 +40,9 @@ _OWN_VARIABLES = ("name", "task_id")
 
 
 class Handle:
-    """A call that goes on as a task, and what its caller prefers.
+    """Starts a call as a task, and waits for it as long as its caller prefers.
 
-    :param record: The task; it may be over already if the caller prefers to wait.
+    :param record: The task, which may be over already.
     """
 
     def __init__(self, request: Request, registry: Registry, call: Call, preferences: Preferences) -> None:
@@ -57,9 +57,9 @@ class Handle:
 
     @property
     def outcome(self) -> Any:
-        """What the plain call would have returned.
+        """The result of the method.
 
-        :raises RpcError: if it would have failed.
+        :raises RpcError: if the method failed.
         """
         error = error_of(self.record)
         if error is not None:
@@ -74,7 +74,7 @@ class Handle:
         return {"task": _describe(self.record, _service(), self._request)}
 
     def add_headers(self, response: Response) -> Response:
-        """Add where the task is and when to look, unless the response is the outcome itself."""
+        """Add ``Preference-Applied``, and ``Location`` and ``Retry-After`` if the response is a handle."""
         if self._preferences.applied:
             response.headers["Preference-Applied"] = self._preferences.applied
         if not self.has_outcome:
@@ -84,7 +84,7 @@ class Handle:
 
 
 def start_task(request: Request, registry: Registry, call: Call, preferences: Preferences) -> Response:
-    """Respond to a REST call that goes on as a task: with the handle, or with the result if it is there in time."""
+    """Start a REST call as a task. Respond with the result if it is there in time, else with the handle."""
     handle = Handle(request, registry, call, preferences)
     if not handle.has_outcome:
         return handle.add_headers(json_response(handle.describe(), 202))
@@ -133,7 +133,7 @@ def _task_response(request: Request, record: TaskRecord, status: int = 200) -> R
 
 
 def call_built_in(name: str, params: Any, request: Request, registry: Registry, caller: Caller) -> Any:
-    """Answer one of `BUILT_IN`. Polling counts toward no rate limit.
+    """Call a method of `BUILT_IN`. These calls do not count toward rate limits, because clients poll.
 
     :raises MethodNotFound: if there is no such method.
     """
@@ -182,7 +182,7 @@ BUILT_IN: dict[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
 
 
 def task_url(request: Request, record: TaskRecord) -> str:
-    """Return the URL of a task below the blueprint of this request, with the variables of its ``url_prefix``."""
+    """Return the URL of a task on the blueprint of this request, with the variables of its ``url_prefix``."""
     of_prefix = {name: value for name, value in (request.view_args or {}).items() if name not in _OWN_VARIABLES}
     return url_for(".task", task_id=record.id, **of_prefix)
 
@@ -196,7 +196,7 @@ def _describe(record: TaskRecord, service: Tasks, request: Request) -> dict[str,
 
 
 def _describe_all(record: TaskRecord, request: Request, describe_error: Callable[[RpcError], Any]) -> dict[str, Any]:
-    """Describe a task with its result or its error, which each face describes in its own format."""
+    """Describe a task with its result or error. REST and JSON-RPC have different formats for errors."""
     described: dict[str, Any] = {"task": _describe(record, _service(), request)}
     error = error_of(record)
     if error is not None:

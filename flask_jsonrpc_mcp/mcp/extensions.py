@@ -1,7 +1,7 @@
-"""MCP extensions of this server: announced in ``capabilities.extensions``, with methods for clients that declare them.
+"""MCP extensions: announced in the server's ``capabilities.extensions``, with methods for clients that declare them.
 
-A blueprint has those that it uses in ``Registry.extensions``. They are for 2026-07-28, where a client declares its own
-with every request: https://modelcontextprotocol.io/specification/2026-07-28/basic
+``Registry.extensions`` has the extensions of a blueprint. They need 2026-07-28, where a client declares the extensions
+that it supports with every request: https://modelcontextprotocol.io/specification/2026-07-28/basic
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from .protocol import RequestContext
 
 FEATURE = "extensions."
-"""Before the id of an extension in the capabilities of a client; see `MissingCapability`."""
+"""The prefix of an extension's id in ``RequestContext.capabilities`` and in `MissingCapability`."""
 
 
 class Watcher(Protocol):
-    """What a client listens to by an extension.
+    """Finds the changes that a client listens for with ``subscriptions/listen``.
 
-    :param accepted: The part of the client's filter that is supported.
+    :param accepted: The part of the client's filter that the server supports.
     """
 
     accepted: Mapping[str, Any]
@@ -40,7 +40,7 @@ class ExtensionMethod:
     """A method of an extension.
 
     :param handler: Takes the context and the params, and returns the result.
-    :param name_param: The param that the header ``Mcp-Name`` repeats.
+    :param name_param: The param that the header ``Mcp-Name`` must repeat.
     """
 
     handler: Callable[[RequestContext, Mapping[str, Any]], Any]
@@ -51,9 +51,10 @@ class ExtensionMethod:
 class Extension:
     """An extension that a blueprint uses.
 
-    :param settings: What the server announces under its id.
-    :param methods: By name; a client that does not declare the extension gets -32021.
-    :param listen: Reads the extension's part of a ``subscriptions/listen``; ``None`` if the client has not asked.
+    :param settings: The value under its id in ``capabilities.extensions``.
+    :param methods: Its methods by name. A client that does not declare the extension gets -32021.
+    :param listen: Reads the extension's part of the filter of ``subscriptions/listen``. It returns ``None`` if the
+        filter has no such part.
     """
 
     id: str
@@ -76,7 +77,7 @@ def announced(registry: Registry) -> dict[str, Any]:
 
 
 def declared(capabilities: Mapping[str, Any], registry: Registry) -> frozenset[str]:
-    """Return the extensions that both the client and the blueprint have, as features."""
+    """Return the extensions that both the client and the blueprint have, each with the prefix `FEATURE`."""
     named = capabilities.get("extensions")
     if not isinstance(named, dict):
         return frozenset()

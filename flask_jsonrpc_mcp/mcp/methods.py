@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..call import COMPLETION, LOG_LEVELS, METHOD, PROMPT, RESOURCE, Detach
@@ -41,7 +41,12 @@ def list_tools(context: RequestContext, params: Params) -> Prepared:
     def describe(tool: Method, version: str) -> dict[str, Any]:
         return versions.describe_tool(tool.descriptor, version, style)
 
-    return _list(context, params, context.registry.methods, "tools", describe, style)
+    more: list[dict[str, Any]] = []
+    if context.waits_for_tasks:
+        from .task_tools import DESCRIPTORS  # SQLAlchemy is an extra
+
+        more = [versions.describe_tool(descriptor, context.version, style) for descriptor in DESCRIPTORS]
+    return _list(context, params, context.registry.methods, "tools", describe, style, more)
 
 
 def call_tool(context: RequestContext, params: Params) -> dict[str, Any]:
@@ -50,12 +55,19 @@ def call_tool(context: RequestContext, params: Params) -> dict[str, Any]:
     :raises UnknownTool: if there is none, or none visible to this caller.
     """
     name, arguments = _text(params, "name"), _object(params, "arguments", {})
+    if context.registry.extensions and context.waits_for_tasks:
+        from . import task_tools  # SQLAlchemy is an extra
+
+        task_tool = task_tools.find(name)
+        if task_tool is not None:
+            return task_tool(context, arguments)
     try:
         result = invoke(context.call(METHOD, context.tool_name(name), arguments), context.registry)
     except Detach as detached:
-        from .tasks_extension import create_task  # SQLAlchemy is an extra
+        from . import task_tools, tasks_extension
 
-        return create_task(context, detached.call)
+        create = task_tools.create_and_wait if context.waits_for_tasks else tasks_extension.create_task
+        return create(context, detached.call)
     except MethodNotFound as error:
         raise UnknownTool(name, sign_in=context.caller.may_sign_in) from error
     except PROTOCOL_ERRORS:
@@ -162,6 +174,11 @@ def set_log_level(context: RequestContext, params: Params) -> dict[str, Any]:
 
 def is_streaming(context: RequestContext, kind: str, name: str) -> bool:
     """Whether a tool, prompt or resource runs while its response is sent."""
+    if kind == METHOD and context.waits_for_tasks:
+        from . import task_tools
+
+        if task_tools.is_waiting(context, name):
+            return True
     try:
         found = context.registry.finders[kind].find(context.tool_name(name) if kind == METHOD else name, context.caller)
     except MethodNotFound:
@@ -176,12 +193,14 @@ def _list(
     member: str,
     describe: Callable[[M, str], dict[str, Any]],
     style: str = "",
+    more: Sequence[dict[str, Any]] = (),
 ) -> Prepared:
     """Return a page of a list.
 
     :param member: The name of the list in the result.
     :param describe: Describes one item to a client of a version.
     :param style: Part of the cache key, if descriptions depend on it.
+    :param more: Descriptions at the end of the list.
     """
     context.registry.auth.require_discovery(context.caller)
     cursor = params.get("cursor")
@@ -196,10 +215,13 @@ def _list(
         page: dict[str, Any] = {member: [describe(item, context.version) for item in items]}
         if next_cursor is not None:
             page["nextCursor"] = next_cursor  # left out at the end, because clients would send null back
+        else:
+            page[member] += more
         return Page(write(page))
 
     listing = collection.listing_for(context.caller)
-    return Prepared(listing.page(f"mcp {context.version} {style}", offset, context.setting("PAGE_SIZE"), make).body)
+    form = f"mcp {context.version} {style} {len(more)}"
+    return Prepared(listing.page(form, offset, context.setting("PAGE_SIZE"), make).body)
 
 
 def _completed(context: RequestContext, ref: Params) -> Method:

@@ -34,7 +34,7 @@ from ..errors import (
 )
 from ..registry import Registry
 from ..schema import MirroredArgument
-from ..task_options import TASKS_FEATURE
+from ..task_options import TASKS_EXTENSION, TASKS_FEATURE
 from . import extensions
 
 MODERN = "2026-07-28"
@@ -143,6 +143,21 @@ class RequestContext(NamedTuple):
         config = self.app.config
         return {"name": config[PREFIX + "SERVER_NAME"] or self.app.name, "version": config[PREFIX + "SERVER_VERSION"]}
 
+    @property
+    def server_is_ending(self) -> bool:
+        """Whether the server waits for its requests to end; see ``JSONRPC_MCP_IS_ENDING``."""
+        is_ending = self.setting("IS_ENDING")
+        return is_ending is not None and bool(is_ending())
+
+    @property
+    def waits_for_tasks(self) -> bool:
+        """Whether a request waits for the task of its tool, because the client has no tasks; see `task_tools`."""
+        return (
+            TASKS_EXTENSION in self.registry.extensions
+            and TASKS_FEATURE not in self.capabilities
+            and self.setting("TASK_WAIT") > 0
+        )
+
     def tool_name(self, name: str) -> str:
         """Return the name of the tool that a client means, which may use its alias without dots."""
         methods = self.registry.methods
@@ -162,7 +177,7 @@ class RequestContext(NamedTuple):
             None if self.send is None else Notifier(self.send, self),
             self.cancellation,
             self.meta,
-            detachable=TASKS_FEATURE in self.capabilities,
+            detachable=bool(self.registry.extensions) and (TASKS_FEATURE in self.capabilities or self.waits_for_tasks),
         )
 
 

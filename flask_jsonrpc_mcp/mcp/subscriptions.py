@@ -71,7 +71,7 @@ class Subscription:
         with waiting_slot():
             watch, identified = Watch(context.registry.name, [*self.lists, *self.uris]), time.monotonic()
             notify("subscriptions/acknowledged", notifications=self.accepted)
-            while not context.cancellation.requested and not _is_server_ending(context):
+            while not context.cancellation.requested and not context.server_is_ending:
                 if time.monotonic() - identified >= IDENTIFY_EVERY:
                     now = context._replace(caller=identify())
                     is_allowed = all(_is_visible(now, uri) for uri in self.uris)
@@ -119,12 +119,6 @@ def listen(context: RequestContext, params: Mapping[str, Any]) -> Subscription:
         accepted |= watcher.accepted
     lists = [topic for name, topic in _FILTERS.items() if name in accepted]
     return Subscription(context, lists, visible, accepted, watchers)
-
-
-def _is_server_ending(context: RequestContext) -> bool:
-    """Return whether the server waits for its requests to end; see ``JSONRPC_MCP_IS_ENDING``."""
-    is_ending = context.setting("IS_ENDING")
-    return is_ending is not None and bool(is_ending())
 
 
 def _is_visible(context: RequestContext, uri: str) -> bool:

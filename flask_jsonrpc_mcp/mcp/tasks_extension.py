@@ -1,4 +1,4 @@
-"""The MCP extension for tasks: the one place that knows its names and shapes.
+"""The MCP extension for tasks. No other module knows its method names and its JSON.
 
 https://github.com/modelcontextprotocol/ext-tasks, SEP-2663
 """
@@ -24,19 +24,19 @@ from .extensions import Extension, ExtensionMethod
 from .protocol import RequestContext
 
 PROGRESS_META = "flask-jsonrpc-mcp/progress"
-"""The key of ``_meta`` for the numbers of the progress, which MCP has only as a text."""
+"""The key of ``_meta`` for progress as numbers; the extension itself has only a text for it."""
 
 MAX_LISTENED = 100
 """Maximum tasks of one subscription."""
 
 LOOK_EVERY = 1.0
-"""Seconds between two looks for changes of listened tasks."""
+"""Seconds between two queries for changes of the tasks that a client listens for."""
 
 Params = Mapping[str, Any]
 
 
 def create_task(context: RequestContext, call: Call) -> dict[str, Any]:
-    """Create a task of a call, and return its handle; the row is committed before."""
+    """Store a call as a task, and return the handle of the task."""
     record = tasks_of(context.app).create(call, context.registry)
     return {"resultType": "task", **_describe_state(record, None)}
 
@@ -46,7 +46,7 @@ def get_task(context: RequestContext, params: Params) -> dict[str, Any]:
 
 
 def update_task(context: RequestContext, params: Params) -> dict[str, Any]:
-    """Take answers to the questions of a task. Keys that are not open are ignored."""
+    """Store answers to the questions of a task. Answers to questions that are not open are ignored."""
     responses = params.get("inputResponses")
     if not isinstance(responses, dict):
         raise MalformedParams("params.inputResponses must be an object")
@@ -68,7 +68,7 @@ def describe_task(record: TaskRecord, context: RequestContext) -> dict[str, Any]
     if record.state == INPUT_REQUIRED:
         described["inputRequests"] = {key: _question(each) for key, each in (record.pending or {}).items()}
     elif record.state == FAILED and error is not None:
-        described["error"] = RpcResponse(None, error=_protocol_error(error, record, context)).to_json()["error"]
+        described["error"] = RpcResponse(None, error=protocol_error(error, record, context)).to_json()["error"]
     elif record.state == COMPLETED:
         result = versions.tool_result(result_of(record), context.version) if error is None else None
         described["result"] = versions.complete(result or versions.tool_failure(error), "tools/call", context)  # type: ignore[arg-type]
@@ -100,8 +100,8 @@ def _question(pending: Mapping[str, Any]) -> dict[str, Any]:
     return {"method": method, "params": params} if params else {"method": method}
 
 
-def _protocol_error(error: RpcError, record: TaskRecord, context: RequestContext) -> RpcError:
-    """Return the JSON-RPC error that the plain call would have been."""
+def protocol_error(error: RpcError, record: TaskRecord, context: RequestContext) -> RpcError:
+    """Return the JSON-RPC error that a call without a task would have got."""
     if not isinstance(error, MethodNotFound):
         return error
     name = alias_of(record.method) if context.setting("TOOL_NAME_STYLE") == NO_DOTS else record.method
@@ -109,7 +109,7 @@ def _protocol_error(error: RpcError, record: TaskRecord, context: RequestContext
 
 
 class _TaskWatcher:
-    """Notifies of tasks: of the state that each has now, and of every change until it is over."""
+    """Yields the current state of each task, then every change until the task is over."""
 
     def __init__(self, context: RequestContext, ids: list[str]) -> None:
         self._context = context
@@ -135,7 +135,7 @@ class _TaskWatcher:
 
 
 def listen(context: RequestContext, wanted: Params) -> _TaskWatcher | None:
-    """Read ``taskIds`` of a subscription; those that are not the caller's are left out.
+    """Read the ``taskIds`` of a subscription. Tasks of other callers are left out.
 
     :raises MissingCapability: if the client has not declared the extension.
     """

@@ -1,7 +1,7 @@
 """Sign in with OAuth 2.1.
 
-`OAuthResource` accepts the access tokens of an authorization server; it needs the extra ``flask-jsonrpc-mcp[oauth]``.
-`OAuthServer` makes the app an authorization server itself; it needs the extra ``flask-jsonrpc-mcp[oauth-server]``.
+`OAuthResource` accepts the access tokens of an authorization server. It needs the extra ``flask-jsonrpc-mcp[oauth]``.
+`OAuthServer` makes the app itself an authorization server. It needs the extra ``flask-jsonrpc-mcp[oauth-server]``.
 """
 
 from typing import TYPE_CHECKING, Any

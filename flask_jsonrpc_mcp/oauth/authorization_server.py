@@ -76,10 +76,10 @@ def fetch(
                 received += chunk
                 if len(received) > max_bytes:
                     raise ServerFailure(f"{url} answered with more than {max_bytes} bytes", status)
-            if deadline.passed:  # without a Content-Length this was the end of the response
+            if deadline.passed:  # without a Content-Length, the closed connection looks like the end of the response
                 raise httpx.ReadTimeout("the response did not end")
             members = read(bytes(received))
-    # UnicodeError from host names that DNS cannot have.
+    # UnicodeError is raised for host names that DNS does not allow.
     except (httpx.HTTPError, httpx.InvalidURL, OSError, UnicodeError) as error:
         problem = f"took more than {TIMEOUT:g} seconds" if deadline.passed else "cannot be reached"
         raise ServerFailure(f"{url} {problem}: {type(error).__name__}: {error}") from error
@@ -110,7 +110,7 @@ class _Deadline:
         self._timer.cancel()
 
     def trace(self, event: str, facts: Mapping[str, Any]) -> None:
-        """Called by httpx for each step, such as a connection that is made, or secured."""
+        """Remember the socket. httpx calls this for each step, such as connecting and starting TLS."""
         stream: Any = facts.get("return_value")
         if hasattr(stream, "get_extra_info"):
             self._connection = stream.get_extra_info("socket")
@@ -140,7 +140,7 @@ def _client() -> httpx.Client:
 def discover(issuer: str) -> Mapping[str, Any]:
     """Return the metadata of an authorization server, from the first URL that has it.
 
-    :raises ServerFailure: if there is none, or it names another issuer.
+    :raises ServerFailure: if no URL has it, or it names another issuer.
     """
     reasons = []
     for url in metadata_urls(issuer):
@@ -170,10 +170,10 @@ def metadata_urls(issuer: str) -> Iterator[str]:
 def endpoint_in(metadata: Mapping[str, Any], member: str) -> str:
     """Return a URL of the metadata.
 
-    :raises ServerFailure: if it is missing, or not https; http is for an issuer on this machine.
+    :raises ServerFailure: if it is missing, or not https. Only an issuer on this machine may use http.
     """
     url, issuer = metadata.get(member), metadata["issuer"]
-    # A remote issuer must not make us send requests to what listens on this machine only.
+    # A remote issuer must not make us send requests to servers that only this machine can reach.
     schemes = ("https",) if urlsplit(issuer).scheme == "https" else ("https", "http")
     if not isinstance(url, str) or not is_secure_url(url) or urlsplit(url).scheme not in schemes:
         raise ServerFailure(f"the metadata of {issuer} has the {member} {url!r}, which is not https", 200)

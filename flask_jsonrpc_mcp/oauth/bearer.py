@@ -31,9 +31,9 @@ VERIFIERS = "jsonrpc_mcp_oauth"
 
 CLIENT_CREDENTIALS = "io.modelcontextprotocol/oauth-client-credentials"
 
-# Without the token, so that no code can store it.
+# Has no token, so that no code can store one.
 _CREDENTIALS = Authorization("bearer", {})
-# Also with a tab after the scheme: the response then names the mistake.
+# Also matches a tab after the scheme, so that the response names the mistake.
 _BEARER = re.compile(r"\s*bearer(?!\S)", re.IGNORECASE)
 
 
@@ -100,7 +100,7 @@ class OAuthSignIn(HTTPAuthSignIn):
         return self.challenge_to(Unauthorized())
 
     def challenge_to(self, error: RpcError) -> str:
-        """Return the challenge, with ``scope`` before the texts, because some clients find it with a pattern."""
+        """Return the challenge. ``scope`` comes before the texts, because some clients search it with a pattern."""
         metadata = ("resource_metadata", public_urls_of(_blueprint()).metadata)
         if isinstance(error, InsufficientScope):
             scope = ("scope", " ".join(self._shown(self._scopes_to_ask_for(error.scopes))))
@@ -116,7 +116,7 @@ class OAuthSignIn(HTTPAuthSignIn):
         return [self.auth.scope_prefix + scope for scope in sorted(scopes)]
 
     def _scopes_to_ask_for(self, missing: frozenset[str]) -> frozenset[str]:
-        """Return all scopes that the next token needs: some clients request only these, and lose others."""
+        """Return all scopes that the next token needs. Some clients request only these, and would lose the others."""
         token = current_token()
         named = frozenset() if token is None else scopes_in(token.claims)
         has_by_implication = frozenset() if token is None else token.scopes - named
@@ -128,7 +128,7 @@ class OAuthSignIn(HTTPAuthSignIn):
         return _BEARER.match(request.headers.get("Authorization", "")) is not None
 
     def authenticate(self, request: Request) -> tuple[Any, Authorization]:
-        # The rest of the header as it is: werkzeug would take a part of it, or parameters, for the token.
+        # Not parsed by werkzeug, which would take only a part of a malformed header for the token.
         text = request.headers["Authorization"].strip(" ").partition(" ")[2].strip(" ")
         try:
             token = self.verifier.verify(text, public_urls_of(_blueprint()).resource)

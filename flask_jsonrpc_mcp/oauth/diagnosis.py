@@ -1,4 +1,4 @@
-"""What ``flask mcp doctor`` checks about OAuth: the authorization servers, and this app as their clients see it."""
+"""OAuth checks of ``flask mcp doctor``: the authorization servers, and the metadata that clients find at this app."""
 
 from __future__ import annotations
 
@@ -27,18 +27,19 @@ def check_issuers(issuers: Iterable[str], *, fetches_keys: bool) -> Iterator[Pro
 
 def _check_clients(issuer: str, metadata: Mapping[str, Any]) -> Iterator[Problem]:
     if "S256" not in (metadata.get("code_challenge_methods_supported") or ()):
-        yield "oauth-clients", f"{issuer} does not say that it supports PKCE with S256, and MCP clients refuse that"
+        why = "its code_challenge_methods_supported lacks 'S256'"
+        yield "oauth-clients", f"MCP clients refuse {issuer}, because it does not announce PKCE with S256: {why}"
     reads_documents = metadata.get("client_id_metadata_document_supported") is True
     if not reads_documents and "registration_endpoint" not in metadata:
         why = "it has neither client id metadata documents nor dynamic registration"
-        yield "oauth-clients", f"{issuer} knows only clients that you register by hand: {why}"
+        yield "oauth-clients", f"{issuer} accepts only clients that you register by hand: {why}"
     elif "none" not in (metadata.get("token_endpoint_auth_methods_supported") or ()):
         why = "its token_endpoint_auth_methods_supported lacks 'none'"
         yield "oauth-clients", f"{issuer} does not accept clients without a secret, which most MCP clients are: {why}"
 
 
 def check_public_url(public_url: str | None, path: str | None) -> Iterator[Problem]:
-    """Check that clients find the metadata of a blueprint where RFC 9728 has it.
+    """Check that clients find the metadata of a blueprint at the URL of RFC 9728, section 3.1.
 
     :param path: The path of its MCP endpoint; ``None`` if it has variables.
     """
@@ -49,7 +50,7 @@ def check_public_url(public_url: str | None, path: str | None) -> Iterator[Probl
     if public_url.endswith(path):
         yield (
             "oauth-public-url",
-            f"the public URL ends in {path}, which is added to it: clients would use {public_url}{path}",
+            f"the public URL must not end in {path}, which is added to it: clients would use {public_url}{path}",
         )
         return
     scheme, _, rest = public_url.partition("://")
@@ -61,4 +62,4 @@ def check_public_url(public_url: str | None, path: str | None) -> Iterator[Probl
         yield "oauth-metadata", f"clients do not find this app at the URL of RFC 9728: {failure}"
         return
     if found != public_url + path:
-        yield "oauth-metadata", f"{url} is about {found!r}, and not about {public_url + path}"
+        yield "oauth-metadata", f"{url} describes the resource {found!r}, not {public_url + path!r}"

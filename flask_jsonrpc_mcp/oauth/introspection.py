@@ -19,19 +19,19 @@ REMEMBER_ACTIVE = 30
 REMEMBER_INACTIVE = 10
 
 PAUSE = 5
-"""Seconds without requests to a server that could not be reached. Each request would wait, and hold a thread."""
+"""Seconds between two requests to a server that cannot be reached, because each holds a thread while it waits."""
 
 
 class Introspection:
     """Reads tokens by introspection.
 
     :param credentials: The client id and secret for the request.
-    :param endpoint: By default that of the issuer's metadata.
+    :param endpoint: By default the one in the issuer's metadata.
     """
 
     def __init__(self, issuer: str, credentials: tuple[str, str], endpoint: str | None = None) -> None:
         self._issuer = issuer
-        # Form-encoded before Basic (RFC 6749, section 2.3.1).
+        # RFC 6749, section 2.3.1: both are form-encoded before they are joined.
         pair = ":".join(map(quote_plus, credentials))
         self._authorization = f"Basic {base64.b64encode(pair.encode()).decode()}"
         self._endpoint = endpoint
@@ -64,12 +64,12 @@ class Introspection:
             now = time.monotonic()
             if now < self._paused_until:
                 raise SignInUnavailable()
-            self._paused_until = now + PAUSE  # for all others, while this thread tries again
+            self._paused_until = now + PAUSE  # other threads keep pausing while this one tries again
         form = {"token": token, "token_type_hint": "access_token"}
         try:
             reply = fetch(self._find_endpoint(), form, self._authorization).members
         except ServerFailure as failure:
-            # A response is no reason for a pause: it may be about this token, and anybody can send one.
+            # Pause only if there was no response: an error response may be about this token, and anyone can send one.
             self._paused_until = time.monotonic() + PAUSE if failure.status is None else None
             facts = {"issuer": self._issuer, "reason": str(failure)}
             current_app.logger.error("%(issuer)s cannot introspect an access token: %(reason)s", facts, extra=facts)

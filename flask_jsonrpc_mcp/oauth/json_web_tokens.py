@@ -1,6 +1,6 @@
 """Read JSON Web Tokens, and verify their signatures. Does not use Flask.
 
-Before its signature is verified, a token only decides which of our keys to verify it with.
+Until the signature is verified, nothing in a token is trusted. It only selects the key to verify it with.
 """
 
 from __future__ import annotations
@@ -73,10 +73,10 @@ class JwtReader:
         return claims
 
     def _keys_for(self, issuer: Any) -> KeySource:
-        """Choose keys by the issuer that a token names. Its signature must prove that."""
+        """Select keys by the issuer that a token claims. The signature has to prove the claim."""
         if isinstance(issuer, str) and issuer in self._keys:
             return self._keys[issuer]
-        if len(self._keys) == 1:  # then a token with a valid signature gets the error about its issuer
+        if len(self._keys) == 1:  # so that a token of this server with another iss gets the error about its issuer
             return next(iter(self._keys.values()))
         raise InvalidToken("its issuer is not known")
 
@@ -85,7 +85,7 @@ class _Registry(JWSRegistry):
     max_header_length = MAX_HEADER * 4 // 3  # in base64
 
     def get_alg(self, name: str) -> Any:
-        # Without the warning about EdDSA, which RFC 9864 renames, and issuers use.
+        # joserfc warns about EdDSA, which RFC 9864 deprecates, but issuers still use it.
         if name not in (self.allowed or ()):
             raise UnsupportedAlgorithmError(f"Algorithm of '{name}' is not allowed")
         return self.algorithms[name]

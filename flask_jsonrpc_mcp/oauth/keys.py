@@ -1,8 +1,8 @@
 """The public keys of an issuer: fetched when first needed, refreshed, and kept through an outage.
 
-A known key is used without waiting: only one thread at a time fetches. An unknown key may be new, so the keys are
-fetched again, but at most every `COOLDOWN` seconds, whatever clients send. If that fails, nothing is known about the
-token.
+One thread at a time fetches; the others use the known keys meanwhile. A token with an unknown key may be signed with a
+new one, so the keys are fetched again, but at most every `COOLDOWN` seconds, whatever clients send. If that fails, the
+token is neither valid nor invalid, and the response is 503.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ MAX_KEYS = 64
 MIN_RSA_BITS = 2048
 
 MAX_AGE = 600
-"""Seconds after which keys are fetched again, unless the response has a ``max-age`` within `AGES`."""
+"""Seconds after which keys are fetched again, unless their response has a ``max-age``."""
 AGES = (60, 3600)
+"""The minimum and the maximum for a ``max-age``."""
 
 MAX_STALE = 24 * 60 * 60
 """Seconds for which keys are used while they cannot be fetched."""
@@ -35,7 +36,7 @@ COOLDOWN = 30
 """Seconds between two requests for the keys."""
 
 FIRST_COOLDOWN = 5
-"""The same while there are no keys."""
+"""The same before any keys were fetched."""
 
 WARN_EVERY = 60
 
@@ -60,14 +61,14 @@ class KeySource(Protocol):
         """
 
     def find(self, kid: str | None, alg: str) -> Key | None:
-        """Return the key of a token; ``None`` if there is none, or the token does not say which.
+        """Return the key that signed a token; ``None`` if no key fits, or several do.
 
         :raises SignInUnavailable: if the keys are not known.
         """
 
 
 def import_keys(jwks: Any) -> tuple[Key, ...]:
-    """Import the keys of a JWK set that can verify signatures, and drop all others.
+    """Import those keys of a JWK set that can verify signatures.
 
     :raises ValueError: if it is not a JWK set.
     """
@@ -89,7 +90,7 @@ def _import_key(member: Any) -> Key | None:
             return None
         key: Key = kind.import_key(member)
         key.check_key_op("verify")
-    except (JoseError, ValueError, TypeError, KeyError):  # the last three from the library cryptography
+    except (JoseError, ValueError, TypeError, KeyError):  # the last three are raised by cryptography
         return None
     return key
 
@@ -100,7 +101,7 @@ def _bits(number: str) -> int:
 
 
 def select_key(keys: tuple[Key, ...], kid: str | None, alg: str) -> Key | None:
-    """Return the only key for a token."""
+    """Return the key that fits a token; ``None`` if not exactly one does."""
     fitting = [key for key in keys if (kid is None or key.kid == kid) and _fits(key, alg)]
     return fitting[0] if len(fitting) == 1 else None
 
@@ -113,7 +114,7 @@ def _fits(key: Key, alg: str) -> bool:
 
 
 class StaticKeys:
-    """Keys that the app passes as ``keys=``; nothing is fetched."""
+    """The keys that the app passes as ``keys=``."""
 
     def __init__(self, jwks: Any) -> None:
         self._keys = import_keys(jwks)
@@ -130,7 +131,7 @@ class StaticKeys:
 class FetchedKeys:
     """The keys of an issuer's ``jwks_uri``.
 
-    :param jwks_uri: By default the one of the issuer's metadata.
+    :param jwks_uri: By default the one in the issuer's metadata.
     """
 
     def __init__(self, issuer: str, jwks_uri: str | None = None) -> None:
@@ -154,7 +155,7 @@ class FetchedKeys:
         if keys is None or time.monotonic() - self._fetched > MAX_STALE:
             raise SignInUnavailable()
         if kid is not None and not self._knows(kid) and self._has_failed:
-            raise SignInUnavailable()  # it may be a new key
+            raise SignInUnavailable()  # the token may be signed with a new key
         return select_key(keys, kid, alg)
 
     def check_ready(self) -> float:
@@ -169,7 +170,7 @@ class FetchedKeys:
 
     @property
     def _has_failed(self) -> bool:
-        """Whether the keys could not be fetched at the last try."""
+        """Whether the last try to fetch the keys failed."""
         return self._tried is not None and self._fetched < self._tried
 
     def _knows(self, kid: str) -> bool:
@@ -200,7 +201,7 @@ class FetchedKeys:
             document = fetch(self._uri)
             keys = import_keys(document.members)
         except (ServerFailure, ValueError):
-            self._uri = self._configured_uri  # it may have moved
+            self._uri = self._configured_uri  # discover it again: it may have moved
             raise
         finally:
             self._tried = time.monotonic()

@@ -1,4 +1,4 @@
-"""The URLs of a blueprint as a protected resource, and the document about it (RFC 9728)."""
+"""The public URLs of a blueprint, and its metadata as a protected resource (RFC 9728)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 ENDPOINT = "jsonrpc_mcp_protected_resource"
 PUBLIC_URLS = "jsonrpc_mcp_public_urls"
-"""``app.extensions["jsonrpc_mcp_public_urls"]`` has those that do not depend on the request, by blueprint."""
+"""``app.extensions["jsonrpc_mcp_public_urls"]`` has the `PublicUrls` of blueprints whose URLs are always the same."""
 
 MAX_AGE = 300
 _MCP = ".mcp"
@@ -36,7 +36,7 @@ class PublicUrls(NamedTuple):
     """The public URLs of a blueprint.
 
     :param resource: The URL of its MCP endpoint, which is the audience of its tokens.
-    :param metadata: The URL of the document about it.
+    :param metadata: The URL of its metadata.
     """
 
     resource: str
@@ -47,7 +47,7 @@ def public_urls_of(blueprint: str, variables: Mapping[str, Any] | None = None) -
     """Return the URLs of a blueprint in the current request.
 
     :param variables: Values for its ``url_prefix``; by default those of the current request.
-    :raises ServerFault: if the public URL is not known, or is one of another host.
+    :raises ServerFault: if the public URL is not known, or has another host than the blueprint.
     :raises werkzeug.routing.BuildError: if there is no value for a variable.
     """
     known: dict[str, PublicUrls] = current_app.extensions[PUBLIC_URLS]
@@ -61,11 +61,11 @@ def public_urls_of(blueprint: str, variables: Mapping[str, Any] | None = None) -
     has_host = bool(rule.subdomain or rule.host)
     url = url_for(blueprint + _MCP, _external=has_host, **used)
     host, slash, path = url.partition("://")[2].partition("/") if has_host else ("", "", url)
-    # Without SCRIPT_NAME, which is a part of the public URL already, and without what url_defaults of the app may add.
+    # Without SCRIPT_NAME, which the public URL has already, and without a query string that url_defaults may add.
     path = (slash + path).removeprefix(request.script_root).partition("?")[0]
     public = public_url()
     if has_host and urlsplit(public).hostname != host_name(host).lower():
-        # Blueprints that differ in their hosts only would accept each other's tokens.
+        # Otherwise two blueprints at the same path of different hosts would accept each other's tokens.
         raise _fault(f"OAuth does not work on {host}: it is not the host of the public URL, which is {public}")
     urls = PublicUrls(public + path, f"{public}{WELL_KNOWN}{path}")
     if not rule.arguments and current_app.config[PREFIX + "PUBLIC_URL"] is not None:
@@ -84,8 +84,8 @@ def public_url() -> str:
     # A client can send any Host, and the audience of tokens must not depend on it.
     if not is_loopback(host_name(request.host)):
         raise _fault(
-            f"set {PREFIX}PUBLIC_URL to the https URL of this app, such as 'https://site.example': OAuth needs it; only"
-            " for localhost the request decides"
+            f"OAuth needs the public URL of this app: set {PREFIX}PUBLIC_URL, such as 'https://site.example'; without"
+            " it only requests to localhost work"
         )
     return f"{request.scheme}://{request.host}{request.script_root}"
 
@@ -98,7 +98,7 @@ def _fault(reason: str) -> ServerFault:
 
 
 def add_routes(app: App) -> None:
-    """Serve the documents, for all blueprints of an app."""
+    """Add the routes of the metadata, once for all blueprints of an app."""
     if ENDPOINT in app.view_functions:
         return
     app.extensions[PUBLIC_URLS] = {}
@@ -114,18 +114,18 @@ def add_routes(app: App) -> None:
 
 
 def serve_metadata(suffix: str | None = None) -> Response:
-    """Describe the blueprint whose MCP endpoint is at a path, or the only one."""
+    """Serve the metadata of the blueprint whose MCP endpoint has this path, or of the only blueprint with OAuth."""
     try:
         check_host(request)
         response = no_content() if request.method == "OPTIONS" else _respond(suffix)
     except RpcError as error:
         response = rest_error(error)
-    # The document has no secrets, and a client in a browser fetches it before anything else.
+    # The metadata has no secrets, and clients in browsers have to fetch it first.
     return allow_all_origins(response, _VERBS)
 
 
 def allow_all_origins(response: Response, verbs: str) -> Response:
-    """Add CORS headers for pages of all sites, whose requests have no cookies."""
+    """Add CORS headers that let pages of all sites send requests, without cookies."""
     response.headers["Access-Control-Allow-Origin"] = "*"
     if request.method == "OPTIONS":
         response.headers["Allow"] = response.headers["Access-Control-Allow-Methods"] = verbs
@@ -137,10 +137,10 @@ def allow_all_origins(response: Response, verbs: str) -> Response:
 
 
 def find_resource(url: str | None, auth: OAuthResource) -> str | None:
-    """Return the URL of the MCP endpoint that accepts the tokens of an auth object, as a client names it.
+    """Return the URL of the MCP endpoint that a client names, if it accepts the tokens of an auth object.
 
-    :param url: With or without a slash at the end; ``None`` for the only one.
-    :returns: ``None`` if there is no such endpoint, or several.
+    :param url: The URL that the client names, with or without a slash at the end; ``None`` for the only endpoint.
+    :returns: ``None`` if there is no such endpoint, or if the client names none and there are several.
     """
     public = public_url()
     url = None if url is None else url.removesuffix("/")

@@ -1,4 +1,4 @@
-"""`OAuthResource`: the auth object of a blueprint that accepts access tokens."""
+"""`OAuthResource`: the auth object for a blueprint that accepts access tokens."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from .tokens import REMEMBER, AccessToken, Reader, TokenVerifier, Verifier
 
 
 class OAuthResource(HTTPTokenAuth):  # type: ignore[misc] # Flask-HTTPAuth has no types
-    """Accept the access tokens of an OAuth 2.1 authorization server, as MCP demands.
+    """Accept the access tokens of an OAuth 2.1 authorization server, as MCP specifies it.
 
-    It is an auth object of Flask-HTTPAuth, to be passed as ``auth=`` or within a ``MultiAuth``::
+    It is an auth object of Flask-HTTPAuth. Pass it as ``auth=``, or in a ``MultiAuth``::
 
         oauth = OAuthResource("https://login.example.com", scopes=["articles:read"])
         rpc = McpBlueprint(auth=oauth)
@@ -31,27 +31,27 @@ class OAuthResource(HTTPTokenAuth):  # type: ignore[misc] # Flask-HTTPAuth has n
         def user_of(token):
             return User.query.filter_by(subject=token.subject).first()
 
-    ``verify_token`` is optional. It gets the :class:`AccessToken`, which is verified already, and returns the user, or
-    ``None`` if there is none. Without it the user is the access token itself.
+    ``verify_token`` is optional. Its function gets the verified :class:`AccessToken`, and returns the user, or ``None``
+    to refuse the token. Without it, the user is the access token itself.
 
     :param issuer: The authorization server, or a list of several, exactly as in the ``iss`` of their tokens. By
         default the setting ``JSONRPC_MCP_OAUTH_ISSUER``.
     :param scopes: The scopes that every token needs. Clients ask for them when they sign in.
-    :param audience: The ``aud`` of tokens, or a list, for an authorization server that does not use the URL of the MCP
-        endpoint, which it is by default.
+    :param audience: The ``aud`` of tokens, or a list of them; by default the URL of the MCP endpoint. For authorization
+        servers that put something else into their tokens.
     :param implies: The scopes that a scope includes: ``{"articles:write": ["articles:read"]}``.
-    :param scope_prefix: Put before each scope that clients are told to ask for, and not expected in tokens. Microsoft
-        Entra calls a scope ``api://.../articles.read`` in requests and ``articles.read`` in tokens.
+    :param scope_prefix: A prefix of scopes that clients must add when they ask for them, and that tokens do not have.
+        Microsoft Entra calls a scope ``api://.../articles.read`` in requests and ``articles.read`` in tokens.
     :param algorithms: The signature algorithms to accept; by default all with a public key.
     :param jwks_uri: The URL of the keys, if it is not in the metadata of the authorization server.
     :param keys: The keys themselves, as a JWK set; then nothing is fetched.
-    :param introspection: The client id and secret to ask the authorization server about every token with (RFC 7662),
-        for tokens that are not JSON Web Tokens.
-    :param introspection_endpoint: Where to ask, if it is not in the metadata of the authorization server.
-    :param leeway: By how many seconds the clocks of the servers may differ.
+    :param introspection: A client id and its secret. For tokens that are not JSON Web Tokens: the authorization server
+        is asked about every token (RFC 7662), with these credentials.
+    :param introspection_endpoint: The URL for that, if it is not in the metadata of the authorization server.
+    :param leeway: Seconds by which the clocks of the servers may differ.
     :param max_token: Maximum characters of a token.
-    :param client_credentials: Tell MCP clients that the authorization server has the client credentials grant for
-        clients without a user.
+    :param client_credentials: Announce to MCP clients that the authorization server supports the client credentials
+        grant, for clients without a user.
     :param documentation: The URL of a page for developers of clients.
     """
 
@@ -84,13 +84,13 @@ class OAuthResource(HTTPTokenAuth):  # type: ignore[misc] # Flask-HTTPAuth has n
         self.documentation = documentation
         self._audiences = frozenset([audience] if isinstance(audience, str) else audience or ())
         if audience is not None and not all(isinstance(each, str) and each for each in self._audiences or [None]):
-            raise ValueError(f"audience must be what the authorization server writes into aud, not {audience!r}")
+            raise ValueError(f"audience must be the aud of the authorization server's tokens, not {audience!r}")
         self._algorithms = _checked_algorithms(algorithms)
         for name, url in (("jwks_uri", jwks_uri), ("introspection_endpoint", introspection_endpoint)):
             if url is not None and not is_secure_url(url):
                 raise ValueError(f"{name} must be an https URL, not {url!r}; http is only for localhost")
         if sum(source is not None for source in (jwks_uri, keys, introspection)) > 1:
-            raise ValueError("jwks_uri, keys and introspection exclude each other; keep one of them")
+            raise ValueError("pass only one of jwks_uri, keys and introspection")
         if introspection_endpoint is not None and introspection is None:
             raise ValueError("introspection_endpoint needs introspection=(client_id, client_secret)")
         self._jwks_uri = jwks_uri
@@ -102,33 +102,35 @@ class OAuthResource(HTTPTokenAuth):  # type: ignore[misc] # Flask-HTTPAuth has n
         self._max_token = max_token
 
     def mcp_sign_in(self) -> OAuthSignIn:
-        """Return the authentication method for a blueprint, which calls this."""
+        """Return the authentication method for a blueprint. The blueprint calls this."""
         return OAuthSignIn(self)
 
     def current_token(self) -> AccessToken | None:
-        """Return the access token of the current request; ``None`` if the caller signed in otherwise, or not at all."""
+        """Return the access token of the current request; ``None`` if the caller has not signed in with one."""
         return current_token()
 
     def authenticate(self, auth: Authorization | None, stored_password: str | None) -> Any:
-        """Refuse ``login_required``: the audience of a token is the MCP endpoint, and no other view."""
-        raise RuntimeError("an OAuthResource works on a McpBlueprint only; use another auth object for login_required")
+        """Refuse ``login_required``: tokens are for the MCP endpoint, and for no other view."""
+        raise RuntimeError(
+            "an OAuthResource works only as auth= of a McpBlueprint; use another auth object for login_required"
+        )
 
     def make_verifier(self, app: App) -> TokenVerifier:
         """Build the verifier for an app.
 
-        :raises ValueError: if there is no issuer.
+        :raises ValueError: if the issuer is missing.
         """
         setting = PREFIX + "OAUTH_ISSUER"
         issuers = self.issuers
         if issuers is None:
             if not app.config[setting]:
                 raise ValueError(
-                    f"an OAuthResource needs its authorization server: OAuthResource('https://login.example.com'), or"
-                    f" set {setting}"
+                    "an OAuthResource needs the URL of its authorization server: pass"
+                    f" OAuthResource('https://login.example.com'), or set {setting}"
                 )
             issuers = _checked_issuers(setting, app.config[setting])
         if len(issuers) > 1 and (self._jwks_uri or self._static_keys or self._introspection):
-            raise ValueError("jwks_uri, keys and introspection are of one issuer; pass a single one")
+            raise ValueError("jwks_uri, keys and introspection belong to one issuer; pass a single issuer with them")
         return Verifier(
             self._make_reader(issuers),
             issuers,

@@ -1,7 +1,7 @@
 """Verify access tokens: their form, their claims (RFC 9068) and their scopes. Does not use Flask.
 
-A `Reader` returns the claims: it verifies the signature, or asks the issuer. If that fails, a client learns only that
-the token is not valid.
+A `Reader` returns the claims: it verifies the signature, or asks the issuer. If that fails, the response says only that
+the token is not valid, and the log says why.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ REMEMBER = 60
 """Seconds for which a verified token is cached."""
 
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*", re.ASCII)  # b64token of RFC 6750
-# RFC 6749, and the tab, which is no separator: a text with one is an unknown scope.
+# A scope of RFC 6749. A tab is allowed too, because it does not separate scopes: "a\tb" is one unknown scope.
 _SCOPE = re.compile(r"[\t!#-\[\]-~]+", re.ASCII)
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ class InvalidToken(Unauthorized):
     """An access token is not valid.
 
     :param reason: Why, for the log.
-    :param description: What the client is told.
+    :param description: The text for the client.
     """
 
     def __init__(
@@ -49,10 +49,10 @@ class InvalidToken(Unauthorized):
 
 @dataclass(frozen=True)
 class AccessToken:
-    """A verified access token. Without the token itself, so that no code can pass it on.
+    """A verified access token. It does not contain the token's text, so no code can pass it on.
 
-    :param subject: The user, as the authorization server calls them; ``None`` if a client acts for itself.
-    :param scopes: What the token allows, with the scopes that these imply.
+    :param subject: The authorization server's id of the user; ``None`` if a client acts for itself.
+    :param scopes: The scopes of the token, and those that they imply.
     :param claims: All claims, or the response of the introspection endpoint.
     :param expires_at: In seconds since 1970.
     """
@@ -66,7 +66,7 @@ class AccessToken:
 
     @property
     def id(self) -> str:
-        """The subject, or else the client."""
+        """The subject, or the client id if there is no subject."""
         return self.subject or self.client_id or ""
 
     @property
@@ -114,13 +114,13 @@ class Reader(Protocol):
     def check_ready(self) -> float:
         """Return how many seconds ago the authorization server was reached.
 
-        :raises Exception: if what tokens are verified with is not known.
+        :raises Exception: of any class, if tokens cannot be verified.
         """
 
     def read(self, token: str, facts: dict[str, Any]) -> Mapping[str, Any]:
-        """Return the claims, whatever their audience.
+        """Return the claims. The audience is not checked here.
 
-        :param facts: Receives what to log if the token is refused.
+        :param facts: A dict to which this adds what to log if the token is refused.
         :raises InvalidToken: if the token is not valid.
         :raises SignInUnavailable: if the authorization server cannot be reached.
         """
@@ -142,7 +142,7 @@ class TokenVerifier(Protocol):
         """
 
     def check_ready(self) -> float:
-        """Return how many seconds ago what it needs was reached.
+        """Return how many seconds ago the authorization server, or the storage of grants, was reached.
 
         :raises Exception: of any class, if it cannot be reached.
         """
@@ -205,7 +205,7 @@ class Verifier:
         if any((_seconds(claims, name) or 0) > now + self.leeway for name in ("nbf", "iat")):
             raise InvalidToken("its nbf or iat is in the future", "The access token is not valid yet")
         if claims.get("cnf") is not None:
-            raise InvalidToken("it is bound to a key (cnf), which a bearer cannot prove to have")
+            raise InvalidToken("it is bound to a key (cnf), and this server cannot check the binding")
         subject, client = _name(claims, "sub"), _name(claims, "client_id")
         if subject is None and client is None:
             raise InvalidToken("it has neither sub nor client_id")
@@ -216,7 +216,7 @@ class Verifier:
         named = [audience] if isinstance(audience, str) else audience
         if not isinstance(named, list) or not all(isinstance(each, str) for each in named):
             return False
-        # Some authorization servers add a slash to the resource that clients ask for.
+        # Some authorization servers add a slash to the resource that clients name.
         return not (self.audiences or {resource, f"{resource}/"}).isdisjoint(named)
 
 
@@ -230,7 +230,7 @@ def _seconds(claims: Mapping[str, Any], name: str) -> float | None:
 def _name(claims: Mapping[str, Any], name: str) -> str | None:
     value = claims.get(name)
     if value is not None and not (isinstance(value, str) and value):
-        raise InvalidToken(f"its {name} is not a name")
+        raise InvalidToken(f"its {name} is not a text, or is empty")
     return value
 
 

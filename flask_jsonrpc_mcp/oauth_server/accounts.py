@@ -1,4 +1,4 @@
-"""The users of the app: who sits at the browser, who an id belongs to, and where to log in."""
+"""Find users of the app: who is signed in, which user has an id, and where the login page is."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEFAULT_VIEW = "login"
 
 @dataclass
 class Accounts:
-    """Asks the functions of the app, or else its Flask-Login.
+    """Finds users with the functions that the app has registered, or with Flask-Login.
 
     :param login_view: The endpoint of the login page; by default that of Flask-Login, or ``login``.
     """
@@ -30,17 +30,15 @@ class Accounts:
         manager = _login_manager()
         if self.signed_in is None and manager is None:
             return (
-                "OAuthServer cannot see who is signed in: register a function with @oauth.signed_in that returns the id"
-                " of the user at the browser, or use Flask-Login"
+                "OAuthServer does not know who is signed in: use Flask-Login, or register a function with"
+                " @oauth.signed_in that returns the id of the user who is signed in"
             )
         if self._asks_flask_login:
             is_known = manager.login_view or manager.unauthorized_callback
             return None if is_known else "Flask-Login does not know the login page: set login_manager.login_view"
         view = self.login_view or DEFAULT_VIEW
         if view not in current_app.view_functions:
-            return (
-                f"there is no view {view!r} to log in at: pass OAuthServer(login_view=...), the endpoint of that page"
-            )
+            return f"the app has no view {view!r}: name the endpoint of your login page in OAuthServer(login_view=)"
         return None
 
     @property
@@ -48,9 +46,9 @@ class Accounts:
         return self.signed_in is None and self.login_view is None
 
     def current_id(self) -> str | None:
-        """Return the id of the user at the browser.
+        """Return the id of the user who is signed in, or ``None``.
 
-        :raises RuntimeError: if users cannot sign in.
+        :raises RuntimeError: if users cannot sign in; see `find_problem`.
         """
         problem = self.find_problem()
         if problem is not None:
@@ -64,29 +62,29 @@ class Accounts:
         return None if user_id is None or user_id == "" else str(user_id)
 
     def load(self, user_id: str) -> Any:
-        """Return the user of an id; ``None`` if the account is gone or closed, ``True`` if the app has no objects."""
+        """Return the user with an id; ``None`` if the account is gone or closed, ``True`` without a ``user_loader``."""
         manager = _login_manager()
         loader = self.user_loader or (None if manager is None or self.signed_in else manager.user_callback)
         if loader is None:
             return True
         user = current_app.ensure_sync(loader)(user_id)
-        # Flask-Login, too, lets no inactive user in.
+        # Flask-Login refuses inactive users too.
         return None if is_refused(user) or getattr(user, "is_active", True) is False else user
 
     def load_signed_in(self, user_id: str, level: int) -> Any:
-        """Load a user who has signed in. If there is none, log it, because ``user_loader`` may be wrong."""
+        """Load a user who has signed in. If ``user_loader`` returns no user, log it: the function may be wrong."""
         user = self.load(user_id)
         if user is None:
             current_app.logger.log(
                 level,
-                "user_loader found no active user with the id %r, who has signed in. It gets the id as text: if your"
-                " ids are numbers, look up int(user_id)",
+                "user_loader found no active user with the id %r, although this user has signed in. The id is a string:"
+                " if your ids are numbers, look up int(user_id)",
                 one_line(user_id, MAX_QUOTED),
             )
         return user
 
     def go_to_login(self) -> Response:
-        """Redirect to the login page, which redirects back."""
+        """Redirect to the login page, with the current URL in ``next``."""
         if self._asks_flask_login:
             response: Response = current_app.make_response(_login_manager().unauthorized())
             return response

@@ -1,4 +1,4 @@
-"""The clients. None is stored: a client is a document at a URL, or its id is its own registration, signed.
+"""OAuth clients. They are not stored: a client's id is the URL of a document about it, or its signed registration.
 
 https://datatracker.ietf.org/doc/draft-ietf-oauth-client-id-metadata-document/, and RFC 7591
 """
@@ -22,7 +22,7 @@ MAX_REDIRECTS = 10
 MAX_REDIRECT_LENGTH = 500
 MAX_NAME_LENGTH = 60
 MAX_ID_LENGTH = 1500
-"""Maximum characters of a client id that is a registration: it is a part of URLs, which servers limit to 4 kB."""
+"""Maximum characters of a client id that contains a registration: it is sent in URLs, which servers limit to 4 kB."""
 
 GRANT_TYPES = ("authorization_code", "refresh_token")
 
@@ -32,9 +32,10 @@ _HOST = re.compile(r"[a-z0-9.-]+|\[[0-9a-f:.]+\]", re.ASCII | re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Client(ClientMixin):  # type: ignore[misc] # Authlib has no types
-    """A client, with no secret.
+    """A public client: it has no secret.
 
-    :param is_proven: Whether its id is a URL that has its document. The name of any other is a claim.
+    :param is_proven: Whether its document was fetched from the URL that is its id. The name of any other client is
+        only what it calls itself.
     """
 
     client_id: str
@@ -57,7 +58,7 @@ class Client(ClientMixin):  # type: ignore[misc] # Authlib has no types
         return scope or ""
 
     def check_redirect_uri(self, redirect_uri: str) -> bool:
-        """Whether a redirect URI is a registered one; the port of this machine may differ (RFC 8252, section 7.3)."""
+        """Whether a redirect URI is registered. On the user's own machine, ports may differ (RFC 8252, section 7.3)."""
         return any(
             redirect_uri == each or (is_local(each) and _without_port(redirect_uri) == _without_port(each))
             for each in self.redirect_uris
@@ -75,7 +76,7 @@ class Client(ClientMixin):  # type: ignore[misc] # Authlib has no types
 
 @dataclass(frozen=True)
 class RedirectRules:
-    """Which redirect URIs clients may have.
+    """Which redirect URIs clients may register.
 
     :param hosts: Their hosts; ``None`` for all.
     :param schemes: Private schemes, of programs on the user's own machine.
@@ -85,7 +86,7 @@ class RedirectRules:
     schemes: frozenset[str]
 
     def allow(self, redirect_uri: str) -> bool:
-        """Whether a redirect URI is https, http on the user's own machine, or of a private scheme that is known."""
+        """Whether a redirect URI is https, http on the user's own machine, or has one of the private schemes."""
         if len(redirect_uri) > MAX_REDIRECT_LENGTH or not _URL.fullmatch(redirect_uri):
             return False
         try:
@@ -114,9 +115,9 @@ def _without_port(redirect_uri: str) -> tuple[str, ...]:
 
 
 def read_registration(metadata: Any, rules: RedirectRules) -> Client:
-    """Make a client of the metadata that it sends, in a request or in its document.
+    """Build a client from its metadata, which it sends to register or publishes as a document.
 
-    :raises OAuth2Error: if they cannot be used.
+    :raises OAuth2Error: if the metadata cannot be used.
     """
     if not isinstance(metadata, Mapping):
         raise InvalidClientMetadataError("The metadata must be a JSON object.")
@@ -155,7 +156,7 @@ def register(metadata: Any, rules: RedirectRules) -> dict[str, Any]:
 
 
 def read_client_id(client_id: str) -> Client | None:
-    """Return the client whose id is its registration; ``None`` if it is not one of this server."""
+    """Read the registration in a client id; ``None`` if this server has not signed it."""
     registered = unsign(CLIENT, client_id) if len(client_id) <= MAX_ID_LENGTH else None
     if registered is None:
         return None
@@ -164,7 +165,7 @@ def read_client_id(client_id: str) -> Client | None:
 
 
 def shown_name(name: str) -> str:
-    """Return a name that a page can show: on one line, not too long, and without characters that move others."""
+    """Return a name that a page can show: one short line, without characters that change the direction of text."""
     text = "".join(each if unicodedata.category(each)[0] not in "CZ" else " " for each in name[: 10 * MAX_NAME_LENGTH])
     words = " ".join(text.split())
     return words if len(words) <= MAX_NAME_LENGTH else words[: MAX_NAME_LENGTH - 1] + "…"
@@ -173,11 +174,11 @@ def shown_name(name: str) -> str:
 def checked_schemes(schemes: Collection[str]) -> frozenset[str]:
     """Check the private schemes of redirect URIs.
 
-    :raises ValueError: naming one that a browser would run, or that has rules of its own.
+    :raises ValueError: if one is malformed, or is not private, such as ``http`` or ``javascript``.
     """
     for scheme in schemes:
         if not re.fullmatch(r"[a-z][a-z0-9+.-]*", scheme) or scheme in _OTHER_SCHEMES:
-            raise ValueError(f"redirect_schemes: {scheme!r} cannot be a scheme of redirect URIs")
+            raise ValueError(f"redirect_schemes: {scheme!r} is not a private scheme, such as 'vscode'")
     return frozenset(schemes)
 
 

@@ -1,4 +1,4 @@
-"""Fetch the document of a client whose id is a URL, without being led to a server inside of our own network.
+"""Fetch the document of a client whose id is a URL, but never from this machine or a private network.
 
 https://datatracker.ietf.org/doc/draft-ietf-oauth-client-id-metadata-document/
 """
@@ -22,16 +22,16 @@ from .app_clients import Client, RedirectRules, read_registration
 
 MAX_BYTES = 5 * 1024
 MIN_AGE, MAX_AGE = 5 * 60, 24 * 3600
-"""Seconds for which a document is not fetched again; in between, its ``max-age`` decides."""
+"""Limits, in seconds, for how long a document is cached. Within them, its ``max-age`` decides."""
 STALE = 7 * 24 * 3600
-"""Seconds for which a document is used if it cannot be fetched again."""
+"""Seconds for which a cached document is used while it cannot be fetched again."""
 PAUSE = 30
-"""Seconds without a request after a failure."""
+"""Seconds between a failure and the next try."""
 MAX_DOCUMENTS = 256
 
 _URL = re.compile(r"https://[a-z0-9.:\[\]-]+/[!$-\[\]-~]+", re.ASCII | re.IGNORECASE)
 _MAX_AGE = re.compile(r"(?:^|[\s,])max-age=(\d{1,9})", re.IGNORECASE)
-# IPv6 addresses with an IPv4 address inside, which a gateway would forward to, and what older Pythons call global.
+# IPv6 addresses that contain an IPv4 address, to which a gateway forwards, and those that are global in older Pythons.
 _REFUSED = [
     ipaddress.ip_network(each)
     for each in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "192.0.0.0/24", "192.88.99.0/24")
@@ -40,7 +40,7 @@ _REFUSED = [
 
 @dataclass
 class _Copy:
-    """A client as its document was at a time; ``None`` if it never was usable."""
+    """The cached client of a document; ``None`` if the document was never usable."""
 
     client: Client | None = None
     fetched_at: float = 0
@@ -49,14 +49,14 @@ class _Copy:
 
 
 class ClientDocuments:
-    """Fetches documents, and keeps copies of them, in one process."""
+    """Fetches documents, and caches them in this process."""
 
     def __init__(self) -> None:
         self._copies: OrderedDict[str, _Copy] = OrderedDict()
         self._lock = threading.Lock()
 
     def find(self, client_id: str, rules: RedirectRules) -> Client | None:
-        """Return the client whose id is the URL of its document; ``None`` if the document cannot be used."""
+        """Return the client whose document is at the URL ``client_id``; ``None`` if the document cannot be used."""
         if not is_document_url(client_id):
             return None
         with self._lock:
@@ -64,7 +64,7 @@ class ClientDocuments:
             self._copies.move_to_end(client_id)
             if len(self._copies) > MAX_DOCUMENTS:
                 self._copies.popitem(last=False)
-        # One thread fetches. The others go on with the copy that they have, and wait if they have none.
+        # One thread fetches. The others use the cached copy, or wait if there is none.
         if copy.lock.acquire(blocking=copy.client is None):
             try:
                 if time.monotonic() >= copy.next_fetch:
@@ -104,7 +104,7 @@ def is_document_url(client_id: str) -> bool:
 def public_address(url: str) -> str:
     """Resolve the host of a URL, and return an address to connect to.
 
-    All addresses must be public, and the connection must go to this one: DNS may answer otherwise the next time.
+    All addresses of the host must be public. Connect to the returned one: the next lookup may return another.
 
     :raises ServerFailure: if the host has no address, or one of this machine or of a private network.
     """
@@ -115,7 +115,7 @@ def public_address(url: str) -> str:
         raise ServerFailure(f"{url} cannot be resolved: {error}") from error
     addresses = [str(answer[4][0]) for answer in found]
     if not addresses or not all(map(_is_public, addresses)):
-        raise ServerFailure(f"{url} is not on the internet, but at {', '.join(addresses)}")
+        raise ServerFailure(f"{url} is not on the internet: its host has the address {', '.join(addresses)}")
     return addresses[0]
 
 
@@ -132,9 +132,9 @@ def _is_public(text: str) -> bool:
 
 def _read(client_id: str, document: Document, rules: RedirectRules) -> Client:
     if document.members.get("client_id") != client_id:
-        raise ServerFailure(f"{client_id} is the document of another client", 200)
+        raise ServerFailure(f"{client_id} has another client_id than its own URL", 200)
     if document.members.get("token_endpoint_auth_method", "none") != "none":
         raise ServerFailure(
-            f"{client_id} is the document of a client with a secret, which this server cannot check", 200
+            f"{client_id} has a token_endpoint_auth_method other than 'none', which this server does not support", 200
         )
     return replace(read_registration(document.members, rules), client_id=client_id, is_proven=True)

@@ -1,6 +1,6 @@
-"""The grants: what users have allowed which client, one row each. No token is stored.
+"""Store grants: what a user has allowed a client, one row each. Tokens are not stored.
 
-A grant that ends keeps its row for an hour with an ``expires_at`` in the past, so that its code cannot be used again.
+The row of an ended grant stays for an hour, with an ``expires_at`` in the past, so that its code cannot be used again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CLOCK_SKEW = 600
 """Seconds by which the clocks of two machines may differ; less than `KEEP_ENDED`."""
 
 TIMEOUT = 5.0
-"""Seconds that a statement waits for the writes of other processes."""
+"""Seconds that a statement waits while other processes write."""
 
 CREATE = """CREATE TABLE IF NOT EXISTS oauth_grants (
     id VARCHAR(64) PRIMARY KEY, user_id VARCHAR(255) NOT NULL, client_id TEXT NOT NULL, client_name TEXT NOT NULL,
@@ -47,7 +47,7 @@ OF_USER = f"""SELECT {COLUMNS} FROM oauth_grants WHERE user_id = :user_id AND ex
 # Of several processes that try this at once, one succeeds.
 ROTATE = """UPDATE oauth_grants SET generation = generation + 1, refreshed_at = :now, expires_at = :expires_at
     WHERE id = :id AND generation = :generation AND expires_at > :now"""
-# So long ago that it has ended by the clocks of all machines.
+# In the past by the clocks of all machines.
 ENDED = f"expires_at = :now - {CLOCK_SKEW}"
 REVOKE = f"UPDATE oauth_grants SET {ENDED} WHERE id = :id AND expires_at > :now"  # noqa: S608 - a constant
 REVOKE_USER = f"UPDATE oauth_grants SET {ENDED} WHERE user_id = :user_id AND expires_at > :now"  # noqa: S608
@@ -60,8 +60,8 @@ class Grant:
     :param scope: The scopes, separated by spaces.
     :param resource: The URL of the MCP endpoint that its tokens are for.
     :param generation: How often its refresh token was replaced.
-    :param refreshed_at: When that was last, in seconds since 1970; at first ``created_at``.
-    :param expires_at: When it ends unless it is refreshed before.
+    :param refreshed_at: When its refresh token was last replaced, in seconds since 1970; at first ``created_at``.
+    :param expires_at: When it ends if it is not refreshed before.
     """
 
     id: str
@@ -97,11 +97,11 @@ class Grants(ABC):
             raise
         except self.failures as error:
             facts = {"reason": one_line(str(error), MAX_QUOTED)}
-            current_app.logger.error("the grants of OAuth cannot be used: %(reason)s", facts, extra=facts)
+            current_app.logger.error("the storage of OAuth grants failed: %(reason)s", facts, extra=facts)
             raise SignInUnavailable() from error
 
     def insert(self, grant: Grant) -> bool:
-        """Insert a grant. Return whether its id is new."""
+        """Insert a grant. Return whether that worked, or ``False`` if its id exists already."""
         self._run(PURGE, before=time.time() - KEEP_ENDED)
         try:
             self._run(INSERT, **asdict(grant))
@@ -120,7 +120,7 @@ class Grants(ABC):
         return [Grant(*row) for row in rows]
 
     def rotate(self, id: str, generation: int, expires_at: float) -> bool:
-        """Start the next generation. Return whether this was the current one."""
+        """Start the next generation. Return ``False`` if ``generation`` is not the current one any more."""
         _, changed = self._run(ROTATE, id=id, generation=generation, expires_at=expires_at, now=time.time())
         return changed == 1
 
@@ -134,7 +134,7 @@ class Grants(ABC):
 class FileGrants(Grants):
     """Store the grants in an SQLite file, which all processes of one machine share.
 
-    :param path: The file, which only this user can read. Its folder is created if it is missing.
+    :param path: The file. It is created with mode 0600, and its folder too, if they are missing.
     """
 
     failures = (sqlite3.Error, OSError)

@@ -1,8 +1,8 @@
 """Issue codes and tokens for grants, replace refresh tokens, and verify access tokens.
 
-A code becomes a grant when it is used for the first time: the id of the grant is in the code, and a row can be inserted
-only once. A refresh token has the number of its generation. Of parallel requests with the same token, one starts the
-next generation, and all get the token of it. An older one has been stolen, or its thief was first: the grant ends.
+A code contains the id of its grant. Its first use inserts the grant's row. A second use cannot insert it, and ends the
+grant. A refresh token contains its generation. Of parallel requests with the same token, one starts the next
+generation, and all get the token of that generation. A token that is older still may be stolen, so it ends the grant.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class InvalidTargetError(OAuth2Error):  # type: ignore[misc] # Authlib has no ty
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """The options of an `OAuthServer`; see there."""
+    """The options of an `OAuthServer`, which documents them."""
 
     scopes: Mapping[str, str]
     base: frozenset[str]
@@ -54,7 +54,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Mounted:
-    """What an `OAuthServer` has in one app."""
+    """The state of an `OAuthServer` in one app."""
 
     issuing: Issuing
     grants: Grants
@@ -63,7 +63,7 @@ class Mounted:
 
 @dataclass(frozen=True)
 class Code:
-    """What an authorization code says. The names are those that Authlib asks for."""
+    """The contents of an authorization code, with the names that Authlib reads."""
 
     grant_id: str
     user_id: str
@@ -84,7 +84,7 @@ class Code:
 
 @dataclass(frozen=True)
 class HeldToken:
-    """A refresh or access token of a grant, as Authlib asks for it."""
+    """A refresh or access token with its grant, with the methods that Authlib calls."""
 
     grant: Grant
     generation: int
@@ -99,7 +99,7 @@ class HeldToken:
 
 
 class TokenResponse(dict[str, Any]):
-    """The members of a token response, which no log can show: Authlib logs it when the level is DEBUG."""
+    """The members of a token response. Its ``repr`` has no tokens, because Authlib logs it at level DEBUG."""
 
     def __repr__(self) -> str:
         return "<the tokens>"
@@ -119,12 +119,12 @@ class Issuing:
 
     @property
     def mounted(self) -> Mounted:
-        """What belongs to the current app.
+        """The state of this server in the current app.
 
-        :raises RuntimeError: if the server is not registered there.
+        :raises RuntimeError: if the server is not registered on the app.
         """
         if not self.is_mounted:
-            raise RuntimeError("the OAuthServer of this app is missing: app.register_blueprint(oauth)")
+            raise RuntimeError("the OAuthServer is not registered on this app: app.register_blueprint(oauth)")
         mounted: Mounted = current_app.extensions[EXTENSION]
         return mounted
 
@@ -134,20 +134,20 @@ class Issuing:
         if problem is not None:
             yield "oauth-login", problem
         if str(current_app.config["SESSION_COOKIE_SAMESITE"]).lower() == "strict":
-            why = "browsers that come from the site of an AI client do not send the session cookie"
+            why = "a browser that an AI client sends to this site does not send the session cookie"
             yield "oauth-cookie", f"SESSION_COOKIE_SAMESITE is 'Strict': {why}, so people have to log in each time"
         try:
             self.grants.of_user("")
         except SignInUnavailable as error:
             reason = one_line(str(error.__cause__), MAX_QUOTED)
-            yield "oauth-grants", f"the grants cannot be stored, so every sign-in fails: {reason}"
+            yield "oauth-grants", f"the storage of grants failed, so nobody can sign in: {reason}"
 
     @property
     def grants(self) -> Grants:
         return self.mounted.grants
 
     def find_client(self, client_id: str) -> Client | None:
-        """Return a client by its id, which may mean to fetch its document."""
+        """Return a client by its id. This may fetch its document."""
         if is_document_url(client_id):
             found = self.mounted.documents.find(client_id, self.options.redirects) if self.options.documents else None
         else:
@@ -155,7 +155,7 @@ class Issuing:
         return found
 
     def identify_client(self, client_id: str) -> Client | None:
-        """Return a client that has a code or token, which says what it may do. Fetches nothing."""
+        """Return a client without fetching its document, for requests whose code or token says what it may do."""
         if is_document_url(client_id):
             return Client(client_id, "", is_proven=True) if self.options.documents else None
         return self.find_client(client_id)
@@ -173,9 +173,9 @@ class Issuing:
         return code if code is not None and code.client_digest == digest(client.client_id) else None
 
     def redeem(self, code: Code, client: Client) -> dict[str, Any]:
-        """Make a grant of a code.
+        """Exchange a code for a grant and its first tokens.
 
-        :raises InvalidGrantError: if that has been done before. Then the grant ends, because the code was stolen.
+        :raises InvalidGrantError: if the code was used before. The grant ends, because the code may be stolen.
         """
         now, options = time.time(), self.options
         grant = Grant(
@@ -198,7 +198,8 @@ class Issuing:
     def refresh(self, token: HeldToken, scope: str) -> dict[str, Any]:
         """Replace a refresh token.
 
-        :raises InvalidGrantError: if it was replaced too long ago. Then the grant ends, because it was stolen.
+        :raises InvalidGrantError: if it was replaced longer ago than ``grace``. The grant ends, because the token may
+            be stolen.
         """
         grant: Grant | None = token.grant
         while grant is not None:
@@ -232,7 +233,7 @@ class Issuing:
         return None if grant is None or values is None else HeldToken(grant, values[1], grant.scope, grant.expires_at)
 
     def read_access_token(self, text: str) -> HeldToken | None:
-        """Return an access token that was issued here, and has not expired, if its grant has not ended."""
+        """Read an access token; ``None`` if it is not of this server, has expired, or its grant has ended."""
         grants, values = self.grants, unsign(ACCESS, text)
         if values is None or values[-1] <= time.time():
             return None

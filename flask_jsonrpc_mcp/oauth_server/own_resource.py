@@ -1,4 +1,4 @@
-"""`OwnResource`: the auth object of blueprints that accept the access tokens of their own app."""
+"""`OwnResource`: the auth object for blueprints that accept the access tokens of their own app."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ENDPOINT = "jsonrpc_mcp_authorization_server"
 
 
 class OwnResource(OAuthResource):
-    """Accepts the access tokens that the `OAuthServer` of the same app has issued; nothing is fetched."""
+    """Accepts the access tokens that the `OAuthServer` of the same app has issued. It fetches nothing."""
 
     def __init__(self, issuing: Issuing) -> None:
         super().__init__(scopes=issuing.options.base)
@@ -63,7 +63,7 @@ class OwnSignIn(OAuthSignIn):
 
     def problems(self, path: str | None) -> Iterator[tuple[str, str]]:
         if not self._issuing.is_mounted:
-            yield "oauth-server", "the OAuthServer whose tokens this blueprint accepts is not registered on the app"
+            yield "oauth-server", "the OAuthServer that issues tokens for this blueprint is not registered on the app"
             return
         yield from self._issuing.problems()
         public = current_app.config[PREFIX + "PUBLIC_URL"]
@@ -73,7 +73,7 @@ class OwnSignIn(OAuthSignIn):
 
 
 class GrantVerifier:
-    """Verifies access tokens, each time with their grant, so that a revoked one stops at once."""
+    """Verifies access tokens. It reads the grant each time, so a revoked one stops at once."""
 
     def __init__(self, issuing: Issuing) -> None:
         self._issuing = issuing

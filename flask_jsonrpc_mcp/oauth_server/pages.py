@@ -1,7 +1,7 @@
 """The pages for users: consent to a client, and the list of connected apps.
 
-A form is bound to the user who sees it by a signature, and so is the query string of the request: no other page can
-send it, and nothing can change in between. That is why Flask-WTF's ``CSRFProtect`` does not apply here.
+The field ``proof`` of a form is a signature over the user and the query string, so no other page can send the form, and
+the query string cannot change after the user has seen it. The pages therefore need no CSRF token of Flask-WTF.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from .protocol_endpoints import Parameters, ProtocolEndpoints
 from .signed import CONSENT, digest, sign_for, unsign_in_time
 
 CONSENT_AGE = 600
-"""Seconds to decide."""
+"""Seconds that a user has to decide."""
 MAX_BODY = 64 * 1024
 
-UNKNOWN_CLIENT = "The app that sent you here is not known, or its description cannot be read."
-UNKNOWN_REDIRECT = "The app that sent you here asks to send you to an address that it has not registered."
+UNKNOWN_CLIENT = "This site does not know the app that sent you here, or cannot read its description."
+UNKNOWN_REDIRECT = "The app that sent you here wants to send you to an address that it has not registered."
 UNKNOWN_USER = "You are signed in, but this site does not find your account, or your account is closed."
 
 
@@ -40,8 +40,8 @@ UNKNOWN_USER = "You are signed in, but this site does not find your account, or 
 class ConnectedApp:
     """All grants of a user to one client.
 
-    :param scopes: What they allow, in the words of the app.
-    :param since: The date of the oldest.
+    :param scopes: The texts of the scopes that they allow.
+    :param since: The date of the oldest grant.
     """
 
     client_id: str
@@ -60,11 +60,11 @@ class Pages:
         self._template = template
 
     def authorize(self) -> Response:
-        """Ask the user to consent to what a client asks for."""
+        """Ask the user whether a client may have the scopes it asks for."""
         return self._show(self._authorize, "The app has not been connected")
 
     def apps(self) -> Response:
-        """List the connected apps of the user, and revoke what the user has granted to one."""
+        """List the connected apps of the user, and disconnect one."""
         return self._show(self._apps, "Your connected apps cannot be shown")
 
     def _show(self, view: Any, title: str) -> Response:
@@ -83,12 +83,13 @@ class Pages:
         [client_id, *others] = parameters.payload.datalist["client_id"] or [""]
         user_id = self._issuing.accounts.current_id()
         if user_id is None and is_document_url(client_id):
-            return self._issuing.accounts.go_to_login()  # nothing is fetched for visitors
+            return self._issuing.accounts.go_to_login()  # documents are fetched only for users who are signed in
         client = None if others else self._issuing.find_client(client_id)
         if client is None:
             return self._problem("This app cannot be connected", UNKNOWN_CLIENT)
         [redirect_uri, *others] = parameters.payload.datalist["redirect_uri"] or [""]
-        is_allowed = self._issuing.options.redirects.allow(redirect_uri)  # the rules may have changed since
+        # The rules may have changed since the client was registered.
+        is_allowed = self._issuing.options.redirects.allow(redirect_uri)
         if others or not is_allowed or not client.check_redirect_uri(redirect_uri):
             return self._problem("This app cannot be connected", UNKNOWN_REDIRECT)
         try:
@@ -187,7 +188,7 @@ class Pages:
 
     def _render(self, template: str, status: int, **values: Any) -> Response:
         nonce = secrets.token_urlsafe(16)
-        # Without form-action, which in Chrome forbids the redirect to the client, too.
+        # Without form-action: in Chrome it also forbids the redirect to the client.
         policy = f"default-src 'none'; style-src 'nonce-{nonce}'; base-uri 'none'; "
         if template == self._template:
             policy = ""  # it has styles of its own

@@ -1,8 +1,8 @@
 """The endpoints that clients call, on Authlib: tokens, revocation, and the checks of an authorization request.
 
-Authlib's defaults are for other servers, so much of them is replaced: PKCE is required, with S256 only; parameters are
-read from one place and at most once; every redirect has ``iss`` (RFC 9207); a code and a refresh token are used up
-before a token leaves; and a request is for one resource (RFC 8707).
+MCP and OAuth 2.1 are stricter than Authlib's defaults: PKCE is required, with S256 only; a parameter may occur only
+once; every redirect has ``iss`` (RFC 9207); a code or refresh token is used up before a token is sent; and a token is
+for one resource (RFC 8707).
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ class _Payload(OAuth2Payload):  # type: ignore[misc] # Authlib has no types
 
 
 class Parameters(OAuth2Request):  # type: ignore[misc]
-    """The parameters of a request: the query string of an authorization request, the form of any other."""
+    """The parameters of a request: the query string of an authorization request, or the form of any other."""
 
     def __init__(self, method: str, values: MultiDict[str, str], headers: Any) -> None:
-        # Not the URL of the request. Authlib would reject http, which a proxy may use, and does use on localhost.
+        # Not the URL of the request: Authlib rejects http, which a proxy may use to reach us.
         super().__init__(method, "https://localhost", headers=headers)
         self.payload = _Payload(values)
 
@@ -61,7 +61,7 @@ class Parameters(OAuth2Request):  # type: ignore[misc]
         return self.payload.data
 
     def check(self) -> None:
-        """Check what Authlib does not: that each parameter is there once, and is plain text.
+        """Check what Authlib does not: that no parameter is repeated, too long, or more than printable ASCII.
 
         :raises InvalidRequestError: naming the parameter.
         """
@@ -88,9 +88,9 @@ class ProtocolEndpoints(AuthorizationServer):  # type: ignore[misc]
         self.register_endpoint(_Revocation)
 
     def check_authorization(self, request: Parameters) -> AuthorizationCodeGrant:
-        """Check an authorization request whose client and redirect URI are right.
+        """Check an authorization request whose client and redirect URI were checked before.
 
-        :raises OAuth2Error: to redirect with.
+        :raises OAuth2Error: for `redirect_with`.
         """
         request.check()
         if request.payload.response_type != "code":
@@ -158,7 +158,7 @@ class ProtocolEndpoints(AuthorizationServer):  # type: ignore[misc]
         pass
 
     def scopes_for(self, request: Parameters) -> list[str]:
-        """Return the scopes that a user is asked to grant: the base scopes, and what else the client asks for."""
+        """Return the scopes that a user is asked to grant: the base scopes, and those the client asks for."""
         asked = {*self.issuing.options.base, *(request.payload.scope or "").split()}
         return [scope for scope in self.issuing.options.scopes if scope in asked]
 
@@ -174,7 +174,7 @@ class ProtocolEndpoints(AuthorizationServer):  # type: ignore[misc]
 
 
 class _RequiredS256(CodeChallenge):  # type: ignore[misc]
-    """PKCE as OAuth 2.1 has it: always, and not with the ``plain`` method, which is Authlib's default."""
+    """Require PKCE, as OAuth 2.1 does, and refuse the method ``plain``, which is Authlib's default."""
 
     DEFAULT_CODE_CHALLENGE_METHOD = "S256"
     SUPPORTED_CODE_CHALLENGE_METHOD = ["S256"]  # noqa: RUF012 - Authlib's attribute
@@ -217,7 +217,7 @@ class _CodeGrant(AuthorizationCodeGrant):  # type: ignore[misc]
         return _load_user(self.server.issuing, authorization_code.user_id)
 
     def generate_token(self, **options: Any) -> dict[str, Any]:
-        # This uses up the code. Authlib deletes it after the token is made, so two requests at once would get one each.
+        # Use up the code now. Authlib does so after the token is made, and two parallel requests would both get one.
         return self.server.issuing.redeem(self.request.authorization_code, self.request.client)  # type: ignore[no-any-return]
 
     def save_token(self, token: dict[str, Any]) -> None:
@@ -245,7 +245,7 @@ class _RefreshGrant(RefreshTokenGrant):  # type: ignore[misc]
         return _load_user(self.server.issuing, refresh_token.grant.user_id)
 
     def issue_token(self, user: Any, refresh_token: HeldToken) -> dict[str, Any]:
-        # This replaces the refresh token, in one step. Authlib revokes the old one after the new one is made.
+        # Replace the refresh token in one step. Authlib would revoke the old one after the new one is made.
         scope = self.request.payload.scope or refresh_token.grant.scope
         return self.server.issuing.refresh(refresh_token, " ".join(scope.split()))  # type: ignore[no-any-return]
 

@@ -45,25 +45,27 @@ class OAuthServer(Blueprint):
         app.register_blueprint(oauth)
         app.register_blueprint(rpc)
 
-    It finds out by Flask-Login who is signed in. Without that, register a function with :meth:`signed_in`.
+    It asks Flask-Login who is signed in. If your app does not use Flask-Login, register a function with
+    :meth:`signed_in`.
 
     :param name: The blueprint's name, and the first part of its paths, such as ``/oauth/token``.
-    :param scopes: The scopes, each with the words that the consent page has for it.
-    :param base: The scopes that every token has; by default the first.
-    :param login_view: The endpoint of the login page, which gets the URL to return to as ``next``. By default that of
-        Flask-Login, or ``login``.
+    :param scopes: A dict of scopes, each with the text that the consent page shows for it.
+    :param base: The scopes of every token; by default the first of ``scopes``.
+    :param login_view: The endpoint of the login page. After the login, it must redirect to the path in the query
+        parameter ``next``. By default Flask-Login's ``login_view``, or ``login``.
     :param grants: Where grants are stored: ``FileGrants(path)``, or ``SqlGrants(engine)`` for several machines. By
         default the file ``oauth.sqlite`` in the app's instance folder.
     :param access_age: Seconds for which an access token is valid.
-    :param refresh_age: Seconds after which a grant ends that is not used.
-    :param max_age: Seconds after which the user is asked again in any case.
-    :param grace: Seconds for which a refresh token that was replaced gets the same successor again.
+    :param refresh_age: Seconds after which an unused grant ends.
+    :param max_age: Seconds after which a grant ends even if it is used; then the user has to agree again.
+    :param grace: Seconds for which a replaced refresh token still works and gets its successor again, because clients
+        refresh in parallel and lose responses.
     :param registration: Let clients register themselves (RFC 7591).
-    :param documents: Accept clients whose id is the URL of a document about them.
-    :param redirect_hosts: The hosts that clients may send users to, with ``localhost`` if these may run on the user's
-        own machine; by default all.
-    :param redirect_schemes: Private schemes of clients that are programs on the user's own machine.
-    :param template: A template of the app for the consent page.
+    :param documents: Accept clients whose id is the URL of a document about them (client ID metadata documents).
+    :param redirect_hosts: The hosts of redirect URIs; by default all. Include ``localhost`` and ``127.0.0.1`` for
+        clients that run on the user's own machine.
+    :param redirect_schemes: Private URI schemes that redirect URIs may have, for programs on the user's own machine.
+    :param template: Your own template for the consent page.
     :param options: Other options of :class:`flask.Blueprint`, such as ``url_prefix``.
     """
 
@@ -90,8 +92,9 @@ class OAuthServer(Blueprint):
         checked = _checked_words(scopes)
         ages = {"access_age": access_age, "refresh_age": refresh_age, "max_age": max_age, "grace": grace}
         for option, age in ages.items():
-            if not isinstance(age, int) or isinstance(age, bool) or age < (option != "grace"):
-                raise ValueError(f"{option} must be a whole number of seconds, not {age!r}")
+            least = 0 if option == "grace" else 1
+            if not isinstance(age, int) or isinstance(age, bool) or age < least:
+                raise ValueError(f"{option} must be a whole number of seconds, at least {least}, not {age!r}")
         if isinstance(redirect_hosts, str):
             raise TypeError(f"redirect_hosts must be a list; write [{redirect_hosts!r}]")
         if grants is not None and not isinstance(grants, Grants):
@@ -119,20 +122,20 @@ class OAuthServer(Blueprint):
         self.record(self._mount)
 
     def signed_in(self, func: F) -> F:
-        """Register the function that returns the id of the user at the browser, or ``None``."""
+        """Register the function that returns the id of the user who is signed in, or ``None``."""
         self._accounts.signed_in = func
         return func
 
     def user_loader(self, func: F) -> F:
-        """Register the function that returns the user of an id, which is a text, or ``None``.
+        """Register the function that gets an id, always as a string, and returns the user, or ``None``.
 
-        It is called with every request, so a closed account is refused at once.
+        It is called in every request with an access token, so a closed account is refused at once.
         """
         self._accounts.user_loader = func
         return func
 
     def grants_of(self, user_id: Any) -> list[Grant]:
-        """Return what a user has granted, in the current app."""
+        """Return the grants of a user in the current app."""
         return self._issuing.grants.of_user(str(user_id))
 
     def revoke(self, grant_id: str) -> None:
@@ -168,7 +171,7 @@ class OAuthServer(Blueprint):
         set_defaults(app)
         _check_key(app)
         if EXTENSION in app.extensions:
-            raise ValueError("an app can have one OAuthServer; list all scopes in that")
+            raise ValueError("an app can have only one OAuthServer: list all scopes in it")
         grants = self._grants or FileGrants(Path(app.instance_path) / "oauth.sqlite")
         app.extensions[EXTENSION] = Mounted(self._issuing, grants)
         app.add_url_rule(
@@ -182,7 +185,7 @@ class OAuthServer(Blueprint):
         add_to_host(app, endpoints | {ENDPOINT}, csrf_exempt=True)
 
     def _open(self, answer: Callable[[], Response], verbs: str) -> Callable[[], Response]:
-        """Return a view for clients, also for those in pages of other sites."""
+        """Return the view of an endpoint for clients: pages of any origin may call it, and errors are JSON."""
 
         def view() -> Response:
             try:
@@ -242,7 +245,7 @@ def _read_form() -> Parameters:
 
 
 def _failure(error: RpcError | HTTPException) -> Response:
-    """Return the response to a request that cannot be read, as RFC 6749, section 5.2, has it."""
+    """Return the response to a request that cannot be read (RFC 6749, section 5.2)."""
     if isinstance(error, HTTPException):
         return json_response({"error": "invalid_request"}, error.code or 400)
     slug = "server_error" if error.status >= 500 else "invalid_request"
@@ -252,11 +255,13 @@ def _failure(error: RpcError | HTTPException) -> Response:
 
 def _checked_words(scopes: Any) -> dict[str, str]:
     if not isinstance(scopes, Mapping) or not scopes:
-        raise ValueError("scopes must be a dict of each scope and what it allows: {'articles:read': 'Read articles'}")
+        raise ValueError(
+            "scopes must be a dict of scopes and their texts for the consent page: {'articles:read': 'Read articles'}"
+        )
     checked_scopes("scopes", scopes)
     for scope, words in scopes.items():
         if not isinstance(words, str) or not words.strip():
-            raise ValueError(f"scopes: say in words what {scope!r} allows, for the consent page")
+            raise ValueError(f"scopes: {scope!r} needs a text for the consent page that says what it allows")
     return dict(scopes)
 
 
@@ -265,7 +270,7 @@ def _checked_base(base: Collection[str] | None, scopes: Mapping[str, str]) -> fr
         return frozenset(list(scopes)[:1])
     checked = checked_scopes("base", base)
     if not checked <= set(scopes):
-        raise ValueError(f"base: {', '.join(sorted(checked - set(scopes)))} is missing in scopes")
+        raise ValueError(f"base: {', '.join(sorted(checked - set(scopes)))} is missing in scopes; add it there")
     return checked
 
 
@@ -273,6 +278,6 @@ def _check_key(app: App) -> None:
     key = app.config.get("SECRET_KEY") or b""
     if len(key.encode() if isinstance(key, str) else key) < MIN_KEY_BYTES:
         raise ValueError(
-            f"OAuthServer signs tokens with SECRET_KEY, which must be set before it is registered, and have at least"
-            f" {MIN_KEY_BYTES} bytes: python -c 'import secrets; print(secrets.token_hex())'"
+            f"OAuthServer signs tokens with SECRET_KEY: set a key of at least {MIN_KEY_BYTES} bytes before you register"
+            " the blueprint. To make one: python -c 'import secrets; print(secrets.token_hex())'"
         )

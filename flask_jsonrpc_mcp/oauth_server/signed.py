@@ -1,4 +1,4 @@
-"""Sign what clients and browsers carry for us, so that no process has to remember it."""
+"""Sign values that clients and browsers send back to us, so that no process has to store them."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from itsdangerous import BadData, URLSafeSerializer
 from ..oauth.metadata import public_url
 
 CLIENT, CONSENT, CODE, ACCESS, REFRESH = "client", "consent", "code", "access", "refresh"
-"""What a signature is for. None of them is valid as another."""
+"""The purposes of signatures. A signature is valid for its purpose only."""
 
 
 def sign(purpose: str, *values: Any) -> str:
-    """Return a text with these values, which stays the same for the same values."""
+    """Serialise and sign values. The same values always give the same text."""
     return _serializer(purpose).dumps(values)
 
 
 def unsign(purpose: str, text: str | None) -> list[Any] | None:
-    """Return the values of a text that was signed here; ``None`` for any other text."""
+    """Return the values of a text of `sign`; ``None`` if the signature is not valid."""
     try:
         values: list[Any] = _serializer(purpose).loads(text or "")
     except (BadData, UnicodeError):
@@ -31,12 +31,12 @@ def unsign(purpose: str, text: str | None) -> list[Any] | None:
 
 
 def sign_for(seconds: float, purpose: str, *values: Any) -> str:
-    """Return a text with these values that is valid for some seconds."""
+    """Serialise and sign values, with an expiry."""
     return sign(purpose, *values, int(time.time() + seconds))
 
 
 def unsign_in_time(purpose: str, text: str | None) -> list[Any] | None:
-    """Return the values of a text of `sign_for`; ``None`` for any other, and after its time."""
+    """Return the values of a text of `sign_for`; ``None`` if the signature is not valid, or the text has expired."""
     values = unsign(purpose, text)
     if values is None or values[-1] <= time.time():
         return None
@@ -44,7 +44,7 @@ def unsign_in_time(purpose: str, text: str | None) -> list[Any] | None:
 
 
 def digest(text: str) -> str:
-    """Return a short text that stands for a longer one."""
+    """Return the SHA-256 digest of a text."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -55,6 +55,6 @@ def _serializer(purpose: str) -> URLSafeSerializer:
 
 @functools.lru_cache(maxsize=64)
 def _make_serializer(purpose: str, issuer: str, keys: tuple[Any, ...]) -> URLSafeSerializer:
-    # With the issuer, because another app may have the same key. The last key signs, and all of them verify.
+    # The issuer is in the salt, because another app may have the same key. The last key signs, and all of them verify.
     salt = f"flask_jsonrpc_mcp.oauth_server {purpose} {issuer}"
     return URLSafeSerializer(list(keys), salt=salt, signer_kwargs={"digest_method": hashlib.sha256})

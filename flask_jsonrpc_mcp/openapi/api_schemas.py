@@ -104,14 +104,11 @@ def _without_read_only(schema: Schema) -> Schema:
     hidden = {name for name, rules in properties.items() if isinstance(rules, Mapping) and rules.get("readOnly")}
     if not hidden:
         return schema
-    kept: dict[str, Any] = {
+    return {
         **schema,
         "properties": {name: rules for name, rules in properties.items() if name not in hidden},
         "required": [name for name in schema.get("required", ()) if name not in hidden],
     }
-    if not kept["required"]:
-        del kept["required"]
-    return kept
 
 
 def _is_regular(pattern: Any) -> bool:

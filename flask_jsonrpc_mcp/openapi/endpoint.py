@@ -189,8 +189,6 @@ def _add_csrf_token(app: Flask, environ: dict[str, Any]) -> None:
     from flask_wtf.csrf import generate_csrf  # the app has imported it
 
     header = "HTTP_" + app.config["WTF_CSRF_HEADERS"][0].upper().replace("-", "_")
-    if header in environ:
-        return  # the caller's own
     response = app.response_class()
     with app.request_context(dict(environ)):
         environ[header] = generate_csrf()

@@ -12,7 +12,6 @@ from flask import Flask
 from ..call import running_call
 from ..checks import checked_name
 from ..method import HINT_OPTIONS
-from ..schema import SchemaSpec
 from .api_arguments import Arguments, read_arguments
 from .endpoint import Endpoint
 from .operations import Include, Operation, choose, read_operations
@@ -90,11 +89,12 @@ def make_tool(
 
 
 def tool_from_view(
-    app: Flask, name: str, endpoint: str, method: str | None, params: SchemaSpec | None
+    app: Flask, name: str, endpoint: str, method: str | None, params: Mapping[str, Any]
 ) -> OperationTool:
     """Make a tool of an endpoint of the app.
 
-    :raises LookupError, TypeError, ValueError: naming the endpoint and the fix.
+    :param params: What `read_params` has read.
+    :raises LookupError, ValueError: naming the endpoint and the fix.
     """
     operation, arguments = read_view(app, endpoint, method, params)
     return make_tool(operation, name=name, arguments=arguments)

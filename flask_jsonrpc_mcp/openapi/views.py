@@ -27,12 +27,28 @@ _CONVERTERS: dict[str, dict[str, Any]] = {
 }
 
 
-def read_view(app: Flask, endpoint: str, method: str | None, params: SchemaSpec | None) -> tuple[Operation, Arguments]:
+def read_params(name: str, params: SchemaSpec | None) -> Mapping[str, Any]:
+    """Read the schema of the query string, or of the JSON body of POST, PUT and PATCH.
+
+    :raises TypeError: if it does not describe an object, naming the tool.
+    """
+    if params is None:
+        return {}
+    declared = read_classes(params)
+    if declared is None and not isinstance(params, Mapping):
+        raise TypeError(f"{name}: params must be a JSON Schema dict, a marshmallow schema or a pydantic model")
+    schema: Mapping[str, Any] = to_plain(params) if declared is None else declared.schema
+    if schema.get("type", "object") != "object" or "$ref" in schema:
+        raise TypeError(f"{name}: params must describe an object")
+    return schema
+
+
+def read_view(app: Flask, endpoint: str, method: str | None, params: Mapping[str, Any]) -> tuple[Operation, Arguments]:
     """Read an endpoint.
 
-    :param params: The schema of the query string, or of the JSON body of POST, PUT and PATCH.
+    :param params: What `read_params` has read.
     :raises LookupError: if there is no such endpoint.
-    :raises TypeError, ValueError: naming the endpoint and the fix.
+    :raises ValueError: naming the endpoint and the fix.
     """
     rule, method = _find_rule(app, endpoint, method)
     view = _view_of(app.view_functions[endpoint], method)
@@ -40,16 +56,15 @@ def read_view(app: Flask, endpoint: str, method: str | None, params: SchemaSpec 
     parameters = {name: Parameter(name, "path") for name in properties}
     required = list(properties)
     body = None
-    rest = _read_params(endpoint, params)
-    members = rest.get("properties", {})
+    members = params.get("properties", {})
     properties.update(members)
-    required += [name for name in rest.get("required", ()) if name not in required]
+    required += [name for name in params.get("required", ()) if name not in required]
     others = [name for name in members if name not in parameters]
     if method in ("GET", "DELETE"):
         parameters.update({name: Parameter(name, "query") for name in others})
     elif others:
         body = Body("application/json", {name: name for name in others})
-    definitions = {name: rest[name] for name in ("$defs", "definitions") if name in rest}
+    definitions = {name: params[name] for name in ("$defs", "definitions") if name in params}
     schema = {**object_schema(properties, required, closed=True), **definitions}
     text = inspect.getdoc(view) or ""
     operation = Operation(
@@ -72,7 +87,7 @@ def _find_rule(app: Flask, endpoint: str, method: str | None) -> tuple[Rule, str
         raise ValueError(f"add_view: endpoint {endpoint!r} takes {', '.join(taken)}; choose one with method=")
     chosen = (method or "".join(taken)).upper()
     rule = next((rule for rule in rules if chosen in (rule.methods or ())), None)
-    if rule is None or chosen.lower() not in METHODS:
+    if rule is None:
         raise ValueError(
             f"add_view: endpoint {endpoint!r} does not take {chosen}; it takes {', '.join(taken) or 'nothing'}"
         )
@@ -80,9 +95,8 @@ def _find_rule(app: Flask, endpoint: str, method: str | None) -> tuple[Rule, str
 
 
 def _view_of(view: Callable[..., Any], method: str) -> Callable[..., Any]:
-    """Return the function behind a view: that of a class for this HTTP method, and without decorators."""
-    of_class: Callable[..., Any] = getattr(getattr(view, "view_class", None), method.lower(), view)
-    function: Callable[..., Any] = inspect.unwrap(of_class)
+    """Return the function of a view for an HTTP method: that of its class, if it has one."""
+    function: Callable[..., Any] = getattr(getattr(view, "view_class", None), method.lower(), view)
     return function
 
 
@@ -96,17 +110,3 @@ def _schema_of(variable: re.Match[str], view: Callable[..., Any]) -> dict[str, A
     if variable["converter"] == "any":
         return {"type": "string", "enum": [name.strip(" '\"") for name in (variable["options"] or "").split(",")]}
     return {**_CONVERTERS.get(variable["converter"] or "", {"type": "string"}), **hinted}
-
-
-def _read_params(endpoint: str, params: SchemaSpec | None) -> Mapping[str, Any]:
-    if params is None:
-        return {}
-    declared = read_classes(params)
-    if declared is None and not isinstance(params, Mapping):
-        raise TypeError(
-            f"add_view: params of {endpoint!r} must be a JSON Schema dict, a marshmallow schema or a pydantic model"
-        )
-    schema: Mapping[str, Any] = to_plain(params) if declared is None else declared.schema
-    if schema.get("type", "object") != "object" or "$ref" in schema:
-        raise TypeError(f"add_view: params of {endpoint!r} must describe an object")
-    return schema

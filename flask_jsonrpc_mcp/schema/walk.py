@@ -32,6 +32,7 @@ _SINGLE = frozenset(
 )
 _LISTED = frozenset({"allOf", "anyOf", "items", "oneOf", "prefixItems"})
 _NAMED = frozenset({"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"})
+_APPLICATORS = _SINGLE | _LISTED | _NAMED
 
 _DEFINITIONS = ("#/$defs/", "#/definitions/")
 TYPE_NAMES = {type(None): "null", bool: "boolean", int: "integer", float: "number", str: "string", list: "array"}
@@ -60,21 +61,25 @@ def nullable(schema: dict[str, Any]) -> dict[str, Any]:
     return {"anyOf": [rules, {"type": "null"}], **notes} if rules else notes
 
 
-def map_subschemas(schema: Schema, change: Callable[[Schema], Any]) -> dict[str, Any]:
-    """Copy a schema, and change each direct subschema but ``true`` and ``false``."""
-
-    def changed(inner: Any) -> Any:
-        return change(inner) if isinstance(inner, Mapping) else inner
-
+def map_parts(schema: Schema, change: Callable[[Any], Any]) -> dict[str, Any]:
+    """Copy a schema, and change everything in it that stands where a subschema should, whatever it is."""
     copied = dict(schema)
+    if _APPLICATORS.isdisjoint(schema):
+        return copied
     for keyword, value in schema.items():
         if keyword in _NAMED and isinstance(value, Mapping):
-            copied[keyword] = {name: changed(inner) for name, inner in value.items()}
+            copied[keyword] = {name: change(part) for name, part in value.items()}
         elif keyword in _LISTED and isinstance(value, list):
-            copied[keyword] = [changed(inner) for inner in value]
+            copied[keyword] = [change(part) for part in value]
         elif keyword in _SINGLE:
-            copied[keyword] = changed(value)
+            copied[keyword] = change(value)
     return copied
+
+
+def map_subschemas(schema: Schema, change: Callable[[Schema], Any]) -> dict[str, Any]:
+    """Copy a schema, and change each direct subschema but ``true`` and ``false``."""
+    # The exact type first, because isinstance() with an abstract class is slow.
+    return map_parts(schema, lambda part: change(part) if type(part) is dict or isinstance(part, Mapping) else part)
 
 
 def subschemas(schema: Schema) -> list[Schema]:
@@ -171,12 +176,12 @@ def inline_references(schema: Schema) -> dict[str, Any]:
     too large is copied as it is.
     """
     definitions = schema.get("$defs")
-    if not isinstance(definitions, Mapping) or any("$id" in inner for inner in walk(schema)):
+    if not isinstance(definitions, Mapping):
         return dict(schema)
     count = itertools.count()
 
     def inline(inner: Schema, depth: int = 0) -> dict[str, Any]:
-        if next(count) >= MAX_INLINED or depth > MAX_NESTED:
+        if "$id" in inner or next(count) >= MAX_INLINED or depth > MAX_NESTED:
             raise _CannotInline
         name = str(inner.get("$ref")).removeprefix(_DEFINITIONS[0])
         definition = definitions.get(name) if "$ref" in inner else None
@@ -194,7 +199,7 @@ def inline_references(schema: Schema) -> dict[str, Any]:
 
 
 class _CannotInline(Exception):
-    """There are too many subschemas, as in a recursive definition."""
+    """There are too many subschemas, as in a recursive definition, or one has a ``$id``."""
 
 
 class Definitions:

@@ -1,6 +1,6 @@
 """The caller of a task: who may see it, and who it is in the worker, found by name. No credentials.
 
-In the worker a caller has the permissions of then that are also those of now.
+In the worker, a caller has only permissions that they had when they called, and still have.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def store_caller(caller: Caller, auth: Authenticator) -> dict[str, Any]:
 
 
 def may_see(caller: Caller, record: TaskRecord) -> bool:
-    """Whether a task is this caller's own, or an anonymous one's, and the access token has all scopes that created it.
+    """Whether a caller may see a task: their own, or an anonymous one, with all scopes of the token that created it.
 
     A task that was created before scopes applied is not for access tokens.
     """
@@ -70,12 +70,18 @@ def restore_caller(record: TaskRecord, auth: Authenticator) -> Caller | None:
         user, permissions = loaded
         auth.set_user(user)
         caller = Caller(user, permissions=permissions, address=address)
-    return replace(
-        caller,
+    known = stored_caller(record)
+    return replace(known, user=caller.user, permissions=caller.permissions & known.permissions)
+
+
+def stored_caller(record: TaskRecord) -> Caller:
+    """Return the caller of a task as stored, without the user."""
+    stored = record.caller
+    return Caller(
         name=stored["user"],
         scheme=stored["scheme"],
-        permissions=caller.permissions & frozenset(stored["permissions"]),
-        may_sign_in=False,
+        permissions=frozenset(stored["permissions"]),
         principal=record.owner,
+        address=record.address,
         scopes=None if stored["scopes"] is None else frozenset(stored["scopes"]),
     )

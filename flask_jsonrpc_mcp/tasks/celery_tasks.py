@@ -1,7 +1,7 @@
 """`CeleryTasks`: runs tasks on the workers of the Celery app that a team has already.
 
-A message in the broker holds the id of a task and nothing else. Whether it is lost, repeated or late makes no
-difference, because the row of the task decides who runs it.
+A message in the broker holds the id of a task and nothing else. It may be lost, repeated or late, because
+the row of the task decides who runs it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class CeleryTasks:
             with app.app_context():
                 run(task_id)
 
-        # Leases that ran out and late offers are looked after also while no task runs.
+        # Settles expired leases and offers late tasks again, even while no task runs.
         def keep(sender: Any, **ignored: object) -> None:
             if sender.app is celery:
                 keeper_of(app, ENGINE, sender.pool.num_processes).start(stays=True)

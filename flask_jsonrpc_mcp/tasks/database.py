@@ -23,22 +23,31 @@ _LIBPQ_TIMEOUTS = {"connect_timeout": 5, "tcp_user_timeout": 10_000}
 
 
 def make_engine(url: URL) -> Engine:
-    """Return an engine for the threads of one process."""
+    """Return an engine for the threads of one process.
+
+    It commits each statement, which then takes one round trip instead of three. See `transactional`.
+    """
     if url.get_backend_name() != "sqlite":
         limits = _LIBPQ_TIMEOUTS if url.get_driver_name() in ("psycopg", "psycopg2") else {}
-        engine = create_engine(url, max_overflow=-1, connect_args=limits)
+        engine = create_engine(url, isolation_level="AUTOCOMMIT", max_overflow=-1, connect_args=limits)
         event.listen(engine, "checkin", lambda connection, pooled: pooled.info.update(used=time.monotonic()))
         event.listen(engine, "checkout", partial(_check_idle, engine))
         return engine
     file = Path(str(url.database))
-    engine = create_engine(url, max_overflow=-1, connect_args={"timeout": BUSY_TIMEOUT})
+    engine = create_engine(url, isolation_level="AUTOCOMMIT", max_overflow=-1, connect_args={"timeout": BUSY_TIMEOUT})
     event.listen(engine, "do_connect", lambda *ignored: _make_private(file))
     event.listen(engine, "connect", _prepare_sqlite)
     return engine
 
 
+def transactional(engine: Engine) -> Engine:
+    """Return an engine with the same connections, which commits all statements of a ``begin()`` or none."""
+    level = "SERIALIZABLE" if engine.dialect.name == "sqlite" else "READ COMMITTED"
+    return engine.execution_options(isolation_level=level)
+
+
 def _check_idle(engine: Engine, connection: Any, pooled: Any, proxy: object) -> None:
-    """Check a connection that was not used for a while. To do so before each use would be one more round trip."""
+    """Check a connection that was not used for a while. Checking it before each use would take a round trip."""
     if time.monotonic() - pooled.info.get("used", time.monotonic()) < CHECKED_AFTER:
         return
     try:

@@ -36,7 +36,7 @@ _ASKED_POLL_INTERVAL = 2
 
 
 def status_of(record: TaskRecord) -> str:
-    """Return the status that clients see. Whether a worker has begun is not theirs to know."""
+    """Return the status that clients see. It does not show whether a worker has started."""
     return WORKING if record.state in STATES[WORKING] else record.state
 
 
@@ -71,7 +71,7 @@ def list_own(
 ) -> tuple[list[TaskRecord], str | None]:
     """Return a page of the tasks of a signed-in caller, the newest first, and the cursor of the next page.
 
-    A page is shorter by the tasks that need other scopes.
+    Tasks that need other scopes are left out, so a page may be shorter.
 
     :raises MalformedParams: if there is no such status.
     :raises InvalidCursor: if the cursor is not one of ours.

@@ -1,6 +1,6 @@
-"""`Keeper`: one thread per process that renews the leases of running tasks, and looks after the tasks of everyone.
+"""`Keeper`: one thread per process that renews the leases of running tasks, and settles those of lost workers.
 
-Nothing of it happens in the thread of a method: one that holds a lock, or never reports progress, keeps its lease too.
+It does not run in the thread of a method, so a method that holds a lock, or never reports progress, keeps its lease.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from flask import Flask
 from .records import TasksUnavailable
 
 WAIT = 0.5
-"""Seconds that a request waits until its task was offered. The row of the task is the promise, not the message."""
+"""Seconds that a request waits until its task was offered. The task is safe once its row is stored."""
 
 MAX_WAITING = 1000
 """Maximum tasks that wait to be offered in one process. Others are offered when a worker finds them late."""

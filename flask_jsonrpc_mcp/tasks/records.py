@@ -1,6 +1,6 @@
 """The tables of tasks and of their workers, in SQL.
 
-The row of a task decides who runs it, whether its worker is gone, and what came of it. Every change of state is one
+The row of a task decides who runs it, whether its worker is gone, and how it ended. Every change of state is one
 conditional UPDATE, which names the state and the run that it expects; its row count says whether it happened.
 """
 
@@ -30,10 +30,12 @@ from sqlalchemy import (
     Table,
     Text,
     TypeDecorator,
+    bindparam,
     case,
     delete,
     func,
     insert,
+    or_,
     select,
     update,
 )
@@ -42,7 +44,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from ..errors import RpcError
-from .database import make_engine
+from .database import make_engine, transactional
 
 QUEUED, RUNNING, INPUT_REQUIRED = "queued", "running", "input_required"
 COMPLETED, FAILED, CANCELLED = "completed", "failed", "cancelled"
@@ -123,6 +125,33 @@ tasks = Table(
     Index("mcp_tasks_by_expiry", "expires"),
 )
 
+# Statements of each call are built once: to build one takes longer than to run it.
+_BY_ID = select(tasks).where(tasks.c.id == bindparam("task_id"))
+
+_CLAIM = (
+    update(tasks)
+    .where(tasks.c.id == bindparam("task_id"), tasks.c.state == QUEUED, tasks.c.expires > bindparam("now"))
+    .values(state=RUNNING, run=tasks.c.run + 1)
+)
+_CLAIM_RETURNING = _CLAIM.returning(*tasks.c)
+
+
+def _count(*conditions: ColumnElement[bool], limit: Any) -> Any:
+    """Return a subquery that counts tasks, up to a limit."""
+    return select(func.count()).select_from(select(tasks.c.id).where(*conditions).limit(limit).subquery())
+
+
+_WAITING = select(
+    _count(
+        tasks.c.owner == bindparam("owner"),
+        or_(tasks.c.owner != "", tasks.c.address == bindparam("address")),
+        tasks.c.state.in_(UNFINISHED),
+        tasks.c.expires > bindparam("now"),
+        limit=bindparam("most_own"),
+    ).scalar_subquery(),
+    _count(tasks.c.state == QUEUED, limit=bindparam("most_queued")).scalar_subquery(),
+)
+
 _NEW: dict[str, Any] = {column.name: getattr(column.default, "arg", None) for column in tasks.c}
 
 workers = Table(
@@ -141,12 +170,13 @@ workers = Table(
 
 @dataclass(frozen=True)
 class TaskRecord:
-    """A row of the table.
+    """A row of the table, in the order of its columns.
 
     :param owner: The principal of the caller; empty if anonymous.
     :param user: The name of the caller for lists; ``None`` if anonymous.
     :param caller: How to find the caller again: user, identity, scheme, permissions, scopes, grant. No credentials.
-    :param call: The arguments, capabilities, ``_meta`` and client of the call; erased when the task ends.
+    :param call: The arguments, capabilities, ``_meta`` and client of the call, and what ``@rpc.carry`` has returned;
+        erased when the task ends.
     :param repeatable: Whether it may run again if its worker is gone.
     :param run: How often a worker has claimed it.
     :param lost: How often the worker that ran it was lost.
@@ -210,13 +240,11 @@ class Records:
     def connection(self, *, is_transaction: bool = False) -> Iterator[Connection]:
         """Connect.
 
-        :param is_transaction: Commit all statements or none. Without it each takes one round trip instead of three.
+        :param is_transaction: Commit all statements or none.
         """
         try:
             engine = self._connected()
-            if not is_transaction:
-                engine = engine.execution_options(isolation_level="AUTOCOMMIT")
-            with engine.begin() as connection:
+            with (transactional(engine) if is_transaction else engine).begin() as connection:
                 yield connection
         except (DBAPIError, PoolTimeout, OSError) as error:
             reason = getattr(error, "orig", None) or error
@@ -248,12 +276,13 @@ class Records:
     def insert(self, values: Mapping[str, Any]) -> TaskRecord:
         """Add a queued task."""
         with self.connection() as connection:
-            connection.execute(insert(tasks).values(**values))
+            connection.execute(insert(tasks), values)
         return TaskRecord(**{**_NEW, **values})
 
     def get(self, id: str) -> TaskRecord | None:
         with self.connection() as connection:
-            return next(iter(_read(connection, tasks.c.id == id)), None)
+            row = connection.execute(_BY_ID, {"task_id": id}).first()
+        return None if row is None else TaskRecord(*row)
 
     def find(self, *conditions: ColumnElement[bool], limit: int = 100, newest_first: bool = False) -> list[TaskRecord]:
         """Find tasks, the oldest first."""
@@ -262,14 +291,18 @@ class Records:
 
     def count(self, limit: int, *conditions: ColumnElement[bool]) -> int:
         """Count tasks, up to a limit."""
-        return self.counts((limit, conditions))[0]
-
-    def counts(self, *limited: tuple[int, Sequence[ColumnElement[bool]]]) -> list[int]:
-        """Count the tasks of several kinds, each up to a limit."""
-        found = [select(tasks.c.id).where(*conditions).limit(limit).subquery() for limit, conditions in limited]
-        columns = [select(func.count()).select_from(each).scalar_subquery() for each in found]
         with self.connection() as connection:
-            return list(connection.execute(select(*columns)).one())
+            return int(connection.execute(_count(*conditions, limit=limit)).scalar_one())
+
+    def count_waiting(self, owner: str, address: str, most_own: int, most_queued: int) -> tuple[int, int]:
+        """Count the unfinished tasks of a caller, and the queued ones of all, each up to a limit.
+
+        :param address: Tells anonymous callers apart, whose ``owner`` is empty.
+        """
+        callers = {"owner": owner, "address": address, "now": time.time()}
+        with self.connection() as connection:
+            row = connection.execute(_WAITING, {**callers, "most_own": most_own, "most_queued": most_queued}).one()
+        return row[0], row[1]
 
     def change(
         self, id: str, expected: Sequence[str], *conditions: ColumnElement[bool], run: int | None = None, **values: Any
@@ -285,13 +318,12 @@ class Records:
     def claim(self, id: str, runner: str, seconds: float) -> TaskRecord | None:
         """Begin to run a queued task, for one of all that try; ``None`` for the others."""
         now = time.time()
-        claiming = update(tasks).where(tasks.c.id == id, tasks.c.state == QUEUED, tasks.c.expires > now)
-        values = {"state": RUNNING, "run": tasks.c.run + 1, "runner": runner, "lease": now + seconds, "updated": now}
+        values = {"task_id": id, "now": now, "runner": runner, "lease": now + seconds, "updated": now}
         with self.connection() as connection:
             if connection.dialect.update_returning:
-                row = connection.execute(claiming.values(**values).returning(*tasks.c)).mappings().first()
-                return None if row is None else TaskRecord(**row)
-            is_claimed = connection.execute(claiming.values(**values)).rowcount == 1
+                row = connection.execute(_CLAIM_RETURNING, values).first()
+                return None if row is None else TaskRecord(*row)
+            is_claimed = connection.execute(_CLAIM, values).rowcount == 1
             return _read(connection, tasks.c.id == id)[0] if is_claimed else None
 
     @contextmanager
@@ -358,4 +390,4 @@ def _read(
 ) -> list[TaskRecord]:
     order: Iterable[Any] = (tasks.c.created.desc() if newest_first else tasks.c.created, tasks.c.id)
     rows = connection.execute(select(tasks).where(*conditions).order_by(*order).limit(limit))
-    return [TaskRecord(**row) for row in rows.mappings()]
+    return [TaskRecord(*row) for row in rows]

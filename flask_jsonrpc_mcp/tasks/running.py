@@ -1,4 +1,4 @@
-"""Run tasks in a worker: claim one, find its caller, call its method, and store what came of it."""
+"""Run tasks in a worker: claim one, find its caller, call its method, and store the outcome."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 
 from flask import Flask, current_app
 
-from ..ask import Answers, InputNeeded
-from ..auth import CLIENT_ID
-from ..call import Call, log_unexpected, new_id
+from ..ask import InputNeeded
+from ..call import log_unexpected, new_id
 from ..errors import PROTOCOL_ERRORS, MethodNotFound, RpcError, ServerFault
 from ..invoke import invoke
-from ..local_request import local_request_context, mcp_path
+from ..registry import Registry
 from ..strict_json import write
 from .callers import restore_caller
+from .calls import call_of, request_of
 from .keeping import Keeper, Run
 from .records import CANCELLED, COMPLETED, FAILED, INPUT_REQUIRED, TaskRecord, TasksUnavailable
 from .service import EXTENSION, Tasks, failure, success
@@ -84,18 +84,10 @@ def run_claimed(app: Flask, run: Run) -> None:
 
 def _run_method(app: Flask, service: Tasks, run: Run) -> tuple[str, dict[str, Any] | None, str | None]:
     """Return the new state of the task, its outcome, and its message."""
-    record = run.record
-    path = mcp_path(app, record.blueprint) if service.registry_of(record) is not None else None
-    stored = record.call or {}
-    environ = {
-        "REMOTE_ADDR": record.address or "127.0.0.1",
-        "HTTP_USER_AGENT": stored.get("agent", ""),
-        CLIENT_ID: stored.get("client_id"),
-    }
-    context = local_request_context(app, path or "/", method="POST", environ_base=environ)
-    with app.app_context(), context:
+    registry = service.registry_of(run.record)
+    with request_of(app, registry, run.record):
         try:
-            return COMPLETED, _checked_size(success(_call(app, service, run)), service, record), None
+            return COMPLETED, _checked_size(success(_call(app, registry, run)), service, run.record), None
         except InputNeeded as needed:
             return _ask(service, run, needed)
         except RpcError as error:
@@ -106,27 +98,15 @@ def _run_method(app: Flask, service: Tasks, run: Run) -> tuple[str, dict[str, An
             return FAILED, failure(fault), fault.message
 
 
-def _call(app: Flask, service: Tasks, run: Run) -> Any:
-    record, registry = run.record, service.registry_of(run.record)
-    stored = record.call or {}
+def _call(app: Flask, registry: Registry | None, run: Run) -> Any:
+    record = run.record
+    if registry is not None and registry.restore is not None:
+        carried = (record.call or {}).get("carried")
+        app.ensure_sync(registry.restore)(carried)  # first, because the user may depend on it
     caller = None if registry is None else restore_caller(record, registry.auth)
     if registry is None or caller is None:
         raise MethodNotFound(record.method)
-    answers = {key: (digest, response) for key, (digest, response) in (record.answers or {}).items()}
-    call = Call(
-        record.method,
-        stored["arguments"],
-        caller,
-        record.face,
-        capabilities=frozenset(stored["capabilities"]),
-        answers=Answers(answers, stored["rounds"], has_run=True),
-        reporter=_Reporter(app, run),
-        cancellation=run.cancellation,
-        meta=stored["meta"],
-        listed_only=stored["listed_only"],
-        detachable=True,
-        in_task=True,
-    )
+    call = call_of(record, caller, reporter=_Reporter(app, run), cancellation=run.cancellation)
     return invoke(call, registry)
 
 
@@ -137,7 +117,7 @@ def _checked_size(outcome: dict[str, Any], service: Tasks, record: TaskRecord) -
     facts = {"tool": record.method, "size": size, "limit": limit}
     text = "the result of a task of %(tool)r has %(size)d bytes; %(limit)d are kept"
     service.app.logger.warning(text, facts, extra=facts)
-    raise RpcError(f"The result has {size} bytes, and at most {limit} are kept of a task")
+    raise RpcError(f"The result has {size} bytes; a task can store at most {limit}")
 
 
 def _ask(service: Tasks, run: Run, needed: InputNeeded) -> tuple[str, dict[str, Any] | None, str | None]:

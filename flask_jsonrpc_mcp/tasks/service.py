@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import time
 from collections.abc import Mapping
@@ -30,6 +31,7 @@ from ..errors import (
 from ..registry import EXTENSION as REGISTRIES
 from ..registry import Registry
 from .callers import may_see, store_caller
+from .calls import report_lost, store_answer
 from .offering import WAIT, Offering, TaskEngine
 from .records import (
     CANCELLED,
@@ -40,7 +42,6 @@ from .records import (
     LAST_OFFER,
     QUEUED,
     RUNNING,
-    UNFINISHED,
     Records,
     TaskRecord,
     ending,
@@ -115,14 +116,15 @@ class Tasks:
                 "call": {
                     "arguments": call.arguments,
                     "capabilities": sorted(call.capabilities),
-                    "meta": {name: call.meta[name] for name in KEPT_META if name in call.meta},
+                    "meta": _kept_meta(call, registry),
                     "client_id": client_id(request.environ),
                     "agent": request.user_agent.string,
                     "listed_only": call.listed_only,
                     "rounds": call.answers.rounds,
+                    **self._carried(registry),
                 },
                 "repeatable": tool.repeatable,
-                "answers": dict(call.answers.by_key),
+                "answers": {key: store_answer(*answer) for key, answer in call.answers.by_key.items()},
                 "asked": [],
                 "created": now,
                 "updated": now,
@@ -132,6 +134,20 @@ class Tasks:
         )
         self.offering.offer(record.id, record.queue, self._engine_of(registry), wait=WAIT)
         return record
+
+    def _carried(self, registry: Registry) -> dict[str, Any]:
+        """Return what ``@rpc.carry`` keeps of this request.
+
+        :raises TypeError: if it is not JSON.
+        """
+        if registry.carry is None:
+            return {}
+        carried = self.app.ensure_sync(registry.carry)()
+        try:
+            json.dumps(carried, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"{checks.name_of(registry.carry)} must return plain JSON: {error}") from error
+        return {"carried": carried}
 
     def get(self, task_id: str, registry: Registry, caller: Caller) -> TaskRecord:
         """Return a task of a caller.
@@ -150,7 +166,7 @@ class Tasks:
         return record
 
     def answer(self, record: TaskRecord, responses: Mapping[str, Any]) -> None:
-        """Keep the responses to open questions; once there are no more, a worker goes on. Others are ignored.
+        """Store responses to open questions, and queue the task again when all are answered. Others are ignored.
 
         :raises MalformedParams: if all answers together are too long.
         """
@@ -160,7 +176,7 @@ class Tasks:
             pending, answers = held.pending or {}, held.answers or {}
             given = {shown: question for shown, question in pending.items() if shown in responses}
             for shown, question in given.items():
-                answers[question["key"]] = [question["digest"], responses[shown]]
+                answers[question["key"]] = store_answer(question["digest"], responses[shown])
             Answers(answers).check_size()
             left = {shown: question for shown, question in pending.items() if shown not in given}
             if not given:
@@ -178,7 +194,7 @@ class Tasks:
         self.records.change(record.id, (RUNNING,), cancel=True, message=CANCELLING)
 
     def ask(self, record: TaskRecord, needed: InputNeeded) -> bool:
-        """Let a running task wait for answers; return whether it was still this run's.
+        """Let a running task wait for answers; return ``False`` if another run has taken it over.
 
         :raises RpcError: if the client was asked too often.
         """
@@ -200,7 +216,7 @@ class Tasks:
         )
 
     def end(self, record: TaskRecord, state: str, **values: Any) -> bool:
-        """End a running task; return whether it was still this run's."""
+        """End a running task; return ``False`` if another run has taken it over."""
         values = ending(state, **values)
         is_kept = tasks.c.expires > time.time()
         return self.records.change(record.id, (RUNNING,), is_kept, run=record.run, **values)
@@ -211,21 +227,24 @@ class Tasks:
         if record.state != RUNNING or record.lease is None or record.lease > now:
             return False
         lost = record.lost + 1
+        error = RpcError(POISON if lost == MAX_RUNS else LOST, code=-32603, slug="worker_lost")
         if record.cancel:
             values = ending(CANCELLED)
         elif record.repeatable and lost < MAX_RUNS:
             values = queueing(message=None)
         else:
-            text = POISON if record.repeatable else LOST
-            values = ending(FAILED, outcome=failure(RpcError(text, code=-32603)), message=text)
+            values = ending(FAILED, outcome=failure(error), message=error.message)
         is_settled = self.records.change(
             record.id, (RUNNING,), tasks.c.lease <= now, run=record.run, lost=lost, **values
         )
         if is_settled:
             facts = {"worker": record.runner, "tool": record.method}
             self.app.logger.warning("the worker %(worker)s of a task of %(tool)r has gone", facts, extra=facts)
+            registry = self.registry_of(record)
             if values["state"] == QUEUED:
                 self.offer_now(record)
+            elif registry is not None:
+                report_lost(self.app, registry, record, error)
         return is_settled
 
     def offer_now(self, record: TaskRecord) -> None:
@@ -286,15 +305,19 @@ class Tasks:
         return next(name for name, each in registries.items() if each is registry)
 
     def _check_limits(self, caller: Caller) -> None:
-        own = [tasks.c.owner == caller.principal, tasks.c.state.in_(UNFINISHED), tasks.c.expires > time.time()]
-        if not caller.principal:
-            own.append(tasks.c.address == caller.address[:64])
-        limit, queued_limit = self.setting("MAX_TASKS"), self.setting("MAX_QUEUED")
-        unfinished, queued = self.records.counts((limit, own), (queued_limit, [tasks.c.state == QUEUED]))
-        if unfinished >= limit:
-            raise TooManyTasks(limit, retry_after=5)
-        if queued >= queued_limit:
+        most_own, most_queued = self.setting("MAX_TASKS"), self.setting("MAX_QUEUED")
+        own, queued = self.records.count_waiting(caller.principal, caller.address[:64], most_own, most_queued)
+        if own >= most_own:
+            raise TooManyTasks(most_own, retry_after=5)
+        if queued >= most_queued:
             raise Overloaded("Too many tasks wait for a worker; try again later")
+
+
+def _kept_meta(call: Call, registry: Registry) -> dict[str, Any]:
+    kept = {name: call.meta[name] for name in KEPT_META if name in call.meta}
+    for add in registry.task_meta:
+        kept |= add()
+    return kept
 
 
 def success(result: Result) -> dict[str, Any]:

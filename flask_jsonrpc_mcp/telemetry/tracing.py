@@ -136,6 +136,7 @@ class OpenTelemetry:
         registry.around_questions.append(self._around_questions)
         registry.around.insert(0, partial(self._around_method, registry))
         registry.session_observers.append(self._session_ended)
+        registry.task_meta.append(_current_trace)
 
     def _around_request(
         self, handle: Callable[..., Any], message: RpcRequest, context: RequestContext, *more: Any
@@ -190,7 +191,7 @@ class OpenTelemetry:
     def _around_method(self, registry: Registry, call: Call) -> _Run:
         method = registry.finders[call.kind].find(call.name, call.caller, listed_only=call.listed_only)
         is_tool = call.kind == METHOD
-        # Without a span around it, as in a task worker, the method belongs to the client's request.
+        # Without a span around it, as in a task worker, the method belongs to the request that called it.
         ambient = otel_context.get_current()
         has_span = trace.get_current_span(ambient).get_span_context().is_valid
         parent = ambient if has_span else _continued(call.meta, ambient)
@@ -254,6 +255,14 @@ def _continued(meta: Any, ambient: Context) -> Context:
     # The other keys of MCP have a prefix; these have none.
     carrier = {key: value for key, value in meta.items() if "/" not in key and isinstance(value, str)}
     return propagate.extract(carrier, ambient) if carrier else ambient
+
+
+def _current_trace() -> dict[str, str]:
+    """Return what continues the current span in another process, such as in a task worker."""
+    carrier: dict[str, str] = {}
+    propagate.inject(carrier)
+    carrier.pop("baggage", None)  # of the client, which may be private
+    return carrier
 
 
 def _arguments(arguments: Any, method: Any) -> dict[str, str]:

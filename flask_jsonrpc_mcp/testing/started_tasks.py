@@ -83,7 +83,7 @@ class StartedTask:
 
     @property
     def result(self) -> Result:
-        """What came of it, like the result of a call.
+        """The result of the task, like that of a call.
 
         :raises AssertionError: if it is not over.
         """
@@ -114,7 +114,9 @@ class StartedTask:
 
 
 def prepare(app: Flask) -> None:
-    """Let no thread of this process run tasks, and keep them in a database of the test unless a setting names one.
+    """Let no thread of this process run tasks and no request wait for one.
+
+    Tasks are kept in a database of the test, unless a setting names one.
 
     :raises RuntimeError: if a task was started before, which is in another database and may run in a thread.
     """
@@ -125,7 +127,7 @@ def prepare(app: Flask) -> None:
             f"a task of {app.name!r} was started before its first McpTestClient, so a thread may run it at any time;"
             " create the client first, right after the app"
         )
-    app.config[PREFIX + "TASK_THREADS"] = 0
+    app.config[PREFIX + "TASK_THREADS"] = app.config[PREFIX + "TASK_WAIT"] = 0
     app.extensions[CAUSES] = {}
     if app.config[PREFIX + "TASKS_DATABASE"] is None:
         folder = Path(tempfile.mkdtemp(prefix="mcp-tasks-"))

@@ -15,9 +15,11 @@ from flask import Flask, current_app
 from flask_httpauth import HTTPBasicAuth
 
 from flask_jsonrpc_mcp import Elicit, McpBlueprint, RpcError, TaskOptions, current_call
+from flask_jsonrpc_mcp.telemetry.audit import Audit
 from tests.support.celery_apps import add_celery
 
 USERS = "users.json"
+AUDIT = "audit.jsonl"
 WAIT = 60
 """For how many seconds a tool waits for a file at most."""
 
@@ -38,6 +40,14 @@ def wait_for(name: str) -> None:
         if time.monotonic() > deadline:
             raise RpcError(f"{name} was not let go")
         time.sleep(0.02)
+
+
+class FolderAudit(Audit):
+    """An audit trail of all processes, in one file."""
+
+    def write(self, record: Mapping[str, Any]) -> None:
+        with (folder() / AUDIT).open("a") as trail:
+            trail.write(json.dumps(record) + "\n")
 
 
 def find_user(username: str) -> dict[str, Any] | None:
@@ -61,7 +71,7 @@ def make_auth() -> HTTPBasicAuth:
 
 def make_blueprint() -> McpBlueprint:
     auth = make_auth()
-    rpc = McpBlueprint(auth=auth)
+    rpc = McpBlueprint(auth=auth, audit=FolderAudit(arguments=True))
     rpc.user_loader(find_user)
 
     @rpc.tool(task=True)

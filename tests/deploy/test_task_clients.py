@@ -93,3 +93,34 @@ def test_the_inspector_waits_for_the_end_of_a_task(server: Server) -> None:
         {"counted": 3},
         NO_REPORT,
     ]
+
+
+@pytest.fixture(scope="module")
+def waiting_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server whose requests wait for a worker if the client has no tasks."""
+    folder = tmp_path_factory.mktemp("waiting")
+    env = {
+        "NOTES": str(folder),
+        "TASKS_APP_SECRET_KEY": "key",
+        "TASKS_APP_JSONRPC_MCP_TASKS_DATABASE": f"sqlite:///{folder}/tasks.db",
+        "TASKS_APP_JSONRPC_MCP_TASK_WAIT": "5",
+    }
+    with local_worker(APP, folder, env=env), gunicorn(APP, folder, env=env) as server:
+        yield server
+
+
+@pytest.mark.parametrize(("mode", "version"), [("auto", MODERN), ("legacy", "2025-11-25")])
+def test_the_python_sdk_without_tasks_waits_and_asks_again(waiting_server: Server, mode: str, version: str) -> None:
+    seen = run_client(waiting_server, "mcp2", "python_sdk_2_waiting.py", mode)
+    plain = (lambda value: value) if mode == "auto" else (lambda value: {"result": value})
+    assert seen == {
+        "version": version,
+        "tools": ["tasks.get", "tasks.cancel"],
+        "echoed": plain(7),
+        "greeted": plain("Hello Ada"),
+        "invited": plain("Dear Ada"),
+        "asked": ASKED["asked"],
+        "held": [True, "Still running (1 of 2: waiting)"],
+        "progress": ["waiting"],
+        "ended": "Cancelled",
+    }

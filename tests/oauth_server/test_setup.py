@@ -31,7 +31,7 @@ from tests.support.servers import ROOT
     [
         ({"scopes": {}}, "scopes must be a dict"),
         ({"scopes": ["articles:read"]}, "scopes must be a dict"),
-        ({"scopes": {"articles:read": ""}}, "say in words what 'articles:read' allows"),
+        ({"scopes": {"articles:read": ""}}, "'articles:read' needs a text for the consent page"),
         ({"scopes": {"articles read": "Read"}}, "cannot be a scope"),
         ({"scopes": {"openid": "Sign in"}}, "openid"),
         ({"base": ["articles:delete"]}, "articles:delete is missing in scopes"),
@@ -57,7 +57,7 @@ def test_a_mistake_is_named(options: dict[str, Any], named: str) -> None:
 def test_a_secret_key_must_be_long_enough(key: Any) -> None:
     app = Flask("site")
     app.secret_key = key
-    with pytest.raises(ValueError, match="SECRET_KEY, which must be set before it is registered, and have at least 32"):
+    with pytest.raises(ValueError, match="SECRET_KEY: set a key of at least 32 bytes before you register"):
         app.register_blueprint(OAuthServer(scopes=SCOPES))
 
 
@@ -105,7 +105,7 @@ def test_an_app_that_does_not_say_who_is_signed_in_is_told_how(tmp_path: Path) -
     with pytest.raises(RuntimeError, match=r"@oauth\.signed_in"):
         app.test_client().get("/oauth/authorize")
     oauth.signed_in(lambda: None)
-    assert "there is no view 'login' to log in at: pass OAuthServer(login_view=...)" in slugs(app)["oauth-login"]
+    assert "the app has no view 'login': name the endpoint of your login page" in slugs(app)["oauth-login"]
     with pytest.raises(RuntimeError, match="login_view"):
         app.test_client().get("/oauth/apps")
 
@@ -123,7 +123,7 @@ def test_a_doctor_finds_a_session_cookie_that_does_not_come_along(
     """A browser that comes from the site of an AI client does not send it."""
     site = Site(tmp_path, config={"SESSION_COOKIE_SAMESITE": policy})
     why = (
-        "SESSION_COOKIE_SAMESITE is 'Strict': browsers that come from the site of an AI client do not send the session"
+        "SESSION_COOKIE_SAMESITE is 'Strict': a browser that an AI client sends to this site does not send the session"
         " cookie, so people have to log in each time"
     )
     assert slugs(site.app) == ({"oauth-cookie": why} if found else {})
@@ -194,8 +194,8 @@ def test_a_user_loader_that_does_not_find_the_user_is_found_before_consent(
     [error] = caplog.records
     assert (error.levelname, error.getMessage()) == (
         "ERROR",
-        "user_loader found no active user with the id '7', who has signed in. It gets the id as text: if your ids are"
-        " numbers, look up int(user_id)",
+        "user_loader found no active user with the id '7', although this user has signed in. The id is a string: if"
+        " your ids are numbers, look up int(user_id)",
     )
     plain_site.oauth.user_loader(lambda user_id: users.get(int(user_id)))
     assert plain_site.runs(plain_site.sign_in(7))  # type: ignore[arg-type]
@@ -209,7 +209,7 @@ def test_a_user_loader_that_does_not_find_the_user_is_logged_when_a_client_asks_
     for refused in (plain_site.redeem(code), plain_site.refresh(tokens["refresh_token"])):
         assert_error(refused, "invalid_grant")
         assert refused.get_json()["error_description"] == "The user is not known here any more."
-    logged = [(record.levelname, "gets the id as text" in record.getMessage()) for record in caplog.records]
+    logged = [(record.levelname, "The id is a string" in record.getMessage()) for record in caplog.records]
     assert logged == [("WARNING", True)] * 2
 
 

@@ -105,6 +105,24 @@ def test_names_and_hints_can_be_chosen() -> None:
     assert tools["api.add_book"]["description"] == "POST /books"
 
 
+def test_hints_that_are_given_replace_those_of_the_method() -> None:
+    rpc = McpBlueprint()
+    rpc.add_openapi(document(), include=["list_books"], annotations={"readOnlyHint": False})
+    app = Flask("site")
+    app.register_blueprint(rpc)
+    [tool] = Site(rpc, app).list_tools().get_json()["tools"]
+    assert tool["annotations"] == {"readOnlyHint": False}
+
+
+def test_a_parameter_of_an_operation_replaces_that_of_its_path() -> None:
+    def limit(maximum: int) -> list[dict[str, Any]]:
+        return [{"name": "limit", "in": "query", "schema": {"type": "integer", "maximum": maximum}}]
+
+    paths = {"/books": {"parameters": limit(9), "get": {"parameters": limit(99)}, "delete": {}}}
+    read_all = [read_arguments(operation) for operation in read_operations(document(paths))]
+    assert [arguments.schema["properties"]["limit"]["maximum"] for arguments in read_all] == [99, 9]
+
+
 def test_all_operations_become_tools_or_none() -> None:
     rpc = McpBlueprint()
     with pytest.raises(ValueError, match="already belongs to"):
@@ -156,7 +174,10 @@ def test_schemas_of_openapi_3_0_become_json_schema() -> None:
             "properties": {
                 "id": {"type": "integer", "readOnly": True},
                 "title": {"type": "string", "nullable": True, "example": "Emma", "x-order": 1},
-                "pages": {"type": "integer", "minimum": 0, "exclusiveMinimum": True, "maximum": 9},
+                "pages": {
+                    **{"type": "integer", "minimum": 0, "exclusiveMinimum": True},
+                    **{"maximum": 9, "exclusiveMaximum": False},
+                },
                 "code": {"type": "string", "pattern": r"\p{L}+"},
                 "author": {"$ref": "#/components/schemas/Author"},
                 "next": {"$ref": "#/components/schemas/Node"},

@@ -11,6 +11,7 @@ from flask.views import MethodView
 from flask_wtf import CSRFProtect
 
 from flask_jsonrpc_mcp import McpBlueprint
+from flask_jsonrpc_mcp.cli import mcp
 from tests.conftest import Site, asking, basic, make_auth
 from tests.support.mcp_messages import ModernClient
 
@@ -90,6 +91,21 @@ def test_other_arguments_go_into_the_query_string_or_the_body(app: Flask) -> Non
     assert site.invoke("add", {"title": "Emma"}).get_json()["result"]["added"] == {"title": "Emma"}
 
 
+def test_arguments_of_delete_go_into_the_query_string(app: Flask) -> None:
+    app.add_url_rule("/old", "clear", lambda: dict(request.args), methods=["DELETE"])
+    site = site_with(app, ("clear", "clear"), params=TITLE)
+    assert site.invoke("clear", {"title": "Emma"}).get_json() == {"result": {"title": "Emma"}}
+
+
+def test_params_may_have_definitions(app: Flask) -> None:
+    tree = {"properties": {"child": {"$ref": "#/$defs/Tree"}}, "additionalProperties": False}
+    params = {"properties": {"tree": {"$ref": "#/$defs/Tree"}}, "$defs": {"Tree": tree}}
+    site = site_with(app, ("add", "add_book"), params=params)
+    sent: dict[str, Any] = {"tree": {"child": {"child": {}}}}
+    assert site.invoke("add", sent).get_json()["result"]["added"] == sent
+    assert site.invoke("add", {"tree": {"child": {"other": 1}}}).status_code == 400
+
+
 def test_a_class_based_view_needs_the_http_method(app: Flask) -> None:
     class Shelf(MethodView):
         def get(self, number: int) -> str:
@@ -133,11 +149,6 @@ def test_probes_do_not_depend_on_tools_that_cannot_be_made(app: Flask) -> None:
         ("get_bok", {}, "add_view: the app has no endpoint 'get_bok'; did you mean get_book?"),
         ("get_book", {"method": "POST"}, "add_view: endpoint 'get_book' does not take POST; it takes GET"),
         ("both", {}, "add_view: endpoint 'both' takes DELETE, GET; choose one with method="),
-        (
-            "get_book",
-            {"params": 5},
-            "add_view: params of 'get_book' must be a JSON Schema dict, a marshmallow schema or",
-        ),
     ],
 )
 def test_a_mistake_names_the_endpoint_and_breaks_nothing_else(
@@ -150,6 +161,22 @@ def test_a_mistake_names_the_endpoint_and_breaks_nothing_else(
         assert site.list_tools().status_code == 500
         assert message in caplog.text
     assert site.client.get("/books/1").status_code == 200
+    doctor = app.test_cli_runner().invoke(mcp, ["doctor"])
+    assert (doctor.exit_code, message in " ".join(doctor.output.split())) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("tool", {"params": 5}, "tool: params must be a JSON Schema dict, a marshmallow schema or a pydantic model"),
+        ("tool", {"params": {"type": "array"}}, "tool: params must describe an object"),
+        ("tool", {"method": "FETCH"}, "tool: method must be one of GET, POST, PUT, PATCH, DELETE, not 'FETCH'"),
+        ("a tool", {}, "'a tool' cannot be a method's name"),
+    ],
+)
+def test_what_is_wrong_for_any_endpoint_raises_at_once(name: str, options: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        McpBlueprint().add_view(name, "get_book", **options)
 
 
 @pytest.mark.parametrize("id", ["1/secret", "", "1//", "../books/1/secret", "/"])
@@ -197,6 +224,13 @@ def test_the_endpoint_gets_the_headers_of_the_caller_but_those_about_the_outer_r
         "X-Api-Key": "key",
         "remote": "127.0.0.1",
     }
+
+
+def test_the_inner_request_has_the_address_of_the_outer_one(app: Flask) -> None:
+    app.add_url_rule("/url", "url", lambda: request.url)
+    site = site_with(app, ("url", "url"))
+    reply = site.client.post("/mcp/tools/url", json={}, base_url="https://localhost:8443/")
+    assert reply.get_json() == {"result": "https://localhost:8443/url"}
 
 
 def test_the_trace_of_an_mcp_client_is_passed_on(app: Flask) -> None:
@@ -327,20 +361,22 @@ def test_headers_that_matter_are_in_the_result(app: Flask) -> None:
     def moon() -> Any:
         response = jsonify("full")
         response.set_etag("m1")
-        response.headers.update({"Link": "</sun>; rel=next", "X-Other": "no"})
+        response.headers.update({"Link": "</sun>; rel=next", "X-Phase": "4", "X-Other": "no"})
         return response.make_conditional(request)
 
     rpc = McpBlueprint()
     parameters = [{"name": "If-None-Match", "in": "header", "schema": {"type": "string"}}]
-    paths = {"/moon": {"get": {"operationId": "moon", "parameters": parameters}}}
+    responses = {"200": {"headers": {"X-Phase": {"schema": {"type": "integer"}}}}}
+    paths = {"/moon": {"get": {"operationId": "moon", "parameters": parameters, "responses": responses}}}
     rpc.add_openapi({"openapi": "3.1.0", "paths": paths}, include=["moon"])
     app.register_blueprint(rpc)
     client = ModernClient(Site(rpc, app).client)
     read = client.call("moon").get_json()["result"]
-    assert [block["text"] for block in read["content"]] == ["full", 'ETag: "m1"\nLink: </sun>; rel=next']
+    shown = 'X-Phase: 4\nETag: "m1"\nLink: </sun>; rel=next'
+    assert [block["text"] for block in read["content"]] == ["full", shown]
     assert read["structuredContent"] == "full"
     again = client.call("moon", {"If-None-Match": '"m1"'}).get_json()["result"]
-    assert [block["text"] for block in again["content"]] == ["Not modified", 'ETag: "m1"\nLink: </sun>; rel=next']
+    assert [block["text"] for block in again["content"]] == ["Not modified", shown]
     wrong = client.call("moon", {"If-None-Match": "a\r\nb"}).get_json()["result"]
     assert wrong["content"][0]["text"] == "Invalid arguments: /If-None-Match: must be printable ASCII"
 

@@ -96,6 +96,14 @@ def test_a_caller_sees_what_it_may_call_and_references_stay_valid(site: Site) ->
     assert component["$defs"][node.rpartition("/")[2]]["type"] == "object"
 
 
+def test_a_parameter_with_a_reference_is_found_whatever_its_name(site: Site) -> None:
+    params = {"properties": {"a/b~c": {"$ref": "#/$defs/Tree"}}, "$defs": {"Tree": {"items": {"$ref": "#/$defs/Tree"}}}}
+    site.rpc.add_tool(lambda **values: values, "find", params=params, read_only=True, description="Find a tree")
+    [parameter] = document(site)["paths"]["/tools/find"]["get"]["parameters"]
+    [content] = parameter["content"].values()
+    assert content["schema"]["$ref"] == "#/components/schemas/find.arguments/properties/a~1b~0c"
+
+
 @pytest.mark.parametrize(("setting", "verbs"), [("read-only", ["post", "get"]), ("none", ["post"])])
 def test_it_follows_the_setting_for_get(site: Site, setting: str, verbs: list[str]) -> None:
     site.app.config["JSONRPC_MCP_GET_METHODS"] = setting

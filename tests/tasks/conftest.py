@@ -18,7 +18,7 @@ import pytest
 from flask import Flask
 
 from flask_jsonrpc_mcp.tasks import tasks_of
-from tests.apps.tasks_app import USERS, create_app
+from tests.apps.tasks_app import AUDIT, USERS, create_app
 from tests.conftest import basic
 from tests.support.mcp_messages import ModernClient, result
 from tests.support.servers import ROOT
@@ -163,6 +163,12 @@ class Deployment:
         """The process ids of all runs of a tool."""
         file = self.folder / f"{name}.runs"
         return file.read_text().split() if file.exists() else []
+
+    def audited(self, tool: str) -> list[dict[str, Any]]:
+        """The audit trail of a tool."""
+        file = self.folder / AUDIT
+        lines = file.read_text().splitlines() if file.exists() else []
+        return [record for record in map(json.loads, lines) if record["tool"] == tool]
 
     def let_go(self, name: str) -> None:
         (self.folder / f"{name}.go").touch()

@@ -63,6 +63,21 @@ def test_a_task_whose_worker_is_killed_fails_without_anyone_asking_for_it(deploy
     assert len(deployment.runs("a")) == 1
 
 
+def test_a_task_whose_worker_is_killed_is_audited_once(deployment: Deployment) -> None:
+    client = deployment.client()
+    with deployment.worker() as worker:
+        task_id = start_running(deployment, client, "work", "a")
+        worker.kill()
+    with deployment.worker():  # which notices it, as does the process that is asked
+        assert client.end(task_id)["status"] == "failed"
+        assert client.end(client.start("quick", name="b"))["status"] == "completed"
+        until(lambda: deployment.audited("quick") and deployment.audited("work"))
+    [record] = deployment.audited("work")
+    assert (record["outcome"], record["arguments"]) == ("worker_lost", {"name": "a"})
+    assert (record["face"], record["caller"], record["credential"]) == ("mcp", "ada", "basic")
+    assert (record["address"], record["client"]) == ("127.0.0.1", "test 1")
+
+
 def test_an_idempotent_task_whose_worker_is_killed_runs_again(deployment: Deployment) -> None:
     client = deployment.client()
     with deployment.worker() as worker:
@@ -73,6 +88,7 @@ def test_an_idempotent_task_whose_worker_is_killed_runs_again(deployment: Deploy
         ended = client.end(task_id)
     assert (ended["status"], ended["result"]["structuredContent"]) == ("completed", {"name": "a"})
     assert len(set(deployment.runs("a"))) == 2
+    assert [record["outcome"] for record in deployment.audited("steady")] == ["ok"]
 
 
 def test_a_task_that_ends_its_worker_runs_three_times_at_most(deployment: Deployment) -> None:
@@ -87,6 +103,7 @@ def test_a_task_that_ends_its_worker_runs_three_times_at_most(deployment: Deploy
         assert failed["error"] == {"code": -32603, "message": "Running this ended its worker 3 times"}
         assert client.end(client.start("quick", name="b"))["status"] == "completed"
     assert len(deployment.runs("a")) == 3
+    assert [record["outcome"] for record in deployment.audited("poison")] == ["worker_lost"]
 
 
 def test_a_task_that_is_delivered_51_times_runs_once(deployment: Deployment) -> None:
@@ -257,7 +274,7 @@ def test_an_answer_after_the_cancellation_has_no_effect(served: Deployment) -> N
 
 def test_a_result_that_cannot_be_kept_is_an_error_of_the_tool(served: Deployment) -> None:
     client, limit = served.client(), 1024 * 1024
-    too_big = f"The result has {limit + 12} bytes, and at most {limit} are kept of a task"
+    too_big = f"The result has {limit + 12} bytes; a task can store at most {limit}"
     for tool, arguments, text in (
         ("size", {"characters": limit}, too_big),
         ("broken", {"kind": "nan"}, "Internal error, see the server log for id "),

@@ -63,7 +63,7 @@ def test_signed_in_callers_whom_a_worker_cannot_load_are_a_warning(database: Pat
     rpc = make_blueprint(auth=make_auth())
     [(slug, why, tool)] = found(make_site(rpc, database))
     assert (slug, tool) == ("task-user-loader", None)
-    assert why.endswith("otherwise signed-in callers get an error")
+    assert why.endswith("if your users are not just names, calls of signed-in users fail")
     rpc.user_loader(lambda name: name)
     assert found(make_site(rpc, database)) == []
 

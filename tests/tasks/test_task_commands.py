@@ -194,7 +194,7 @@ def test_a_task_is_cancelled_by_the_beginning_of_its_id(app: Flask, worker: McpT
     task_id = start(app, "reports.build", "year=2026")
     assert run(app, "tasks", "cancel", task_id[:12]).stdout == "Cancelled\n"
     again = run(app, "tasks", "cancel", task_id)
-    assert (again.exit_code, again.stderr) == (1, "Error: It is over already: cancelled\n")
+    assert (again.exit_code, again.stderr) == (1, "Error: The task is over already: cancelled\n")
     assert worker.run_tasks() == 0
 
 
@@ -204,7 +204,7 @@ def test_an_id_that_is_unknown_or_not_unique_is_refused(app: Flask) -> None:
     ids = [start(app, "reports.build", f"year={2000 + number}") for number in range(65)]
     letter = next(each[0] for each in ids if sum(other[0] == each[0] for other in ids) > 1)
     assert refusal(app, "tasks", "show", "--", letter) == (
-        f"The ids of several tasks begin with {letter!r}; write more of it"
+        f"The ids of several tasks begin with {letter!r}; write more of the id"
     )
 
 

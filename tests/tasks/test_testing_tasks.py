@@ -212,3 +212,12 @@ assert not [name for name in sys.modules if name.partition(".")[0] in ("sqlalche
 assert "flask_jsonrpc_mcp.tasks" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_no_call_waits_for_a_worker() -> None:
+    rpc = McpBlueprint()
+    rpc.add_tool(lambda: threading.current_thread().name, "where", task=True)
+    app = Flask(__name__)
+    app.config["JSONRPC_MCP_TASK_WAIT"] = 60
+    app.register_blueprint(rpc)
+    assert McpTestClient(app).call("where").value == threading.current_thread().name

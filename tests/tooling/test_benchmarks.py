@@ -12,13 +12,13 @@ import pytest
 
 from benchmarks import contenders, load, one_call, run, scale, targets, tasks
 from benchmarks.apps.raw_wsgi import app as raw_wsgi
-from benchmarks.chart import Bar, Panel, spell_chart
+from benchmarks.chart import Bar, Panel, draw_chart
 from benchmarks.contenders import BARE, GRANIAN, GTHREAD, MODERN, OURS, OURS_SPEED, REST, SDK, SIGNED, UVICORN
 from benchmarks.in_process import calling
 from benchmarks.load import Sample
 from benchmarks.servers import cpu_seconds, megabytes, processes_of
-from benchmarks.table import cpu_table, http_table, median_sample, over_first, spell_table
-from benchmarks.targets import Target, spell_targets
+from benchmarks.table import cpu_table, format_table, http_table, median_sample, over_first
+from benchmarks.targets import Target, format_targets
 from tests.support.faces import Asked
 from tests.support.load import wait_until
 
@@ -53,7 +53,7 @@ def test_a_round_without_answers_is_no_sample() -> None:
 
 
 def test_wrk_is_told_the_method_the_headers_and_the_body() -> None:
-    script = load.spell_script(Asked("/x", {"text": 'say "\\hi"'}, {"Mcp-Name": "add"}))
+    script = load.make_script(Asked("/x", {"text": 'say "\\hi"'}, {"Mcp-Name": "add"}))
     assert 'wrk.method = "POST"' in script
     assert r'wrk.body = "{\"text\":\"say \\\"\\\\hi\\\"\"}"' in script
     assert 'wrk.headers["Mcp-Name"] = "add"' in script
@@ -61,7 +61,7 @@ def test_wrk_is_told_the_method_the_headers_and_the_body() -> None:
 
 
 def test_wrk_gets_what_has_no_body() -> None:
-    script = load.spell_script(Asked("/x"))
+    script = load.make_script(Asked("/x"))
     assert 'wrk.method = "GET"' in script
     assert "wrk.body = nil" in script
 
@@ -75,7 +75,7 @@ def test_the_median_is_taken_of_each_number_by_itself() -> None:
 
 
 def test_a_table_has_its_numbers_below_each_other() -> None:
-    assert spell_table(["", "req/s"], [["a", "1"], ["long name", "1,000"]]) == (
+    assert format_table(["", "req/s"], [["a", "1"], ["long name", "1,000"]]) == (
         "|           | req/s |\n| --------- | ----: |\n| a         |     1 |\n| long name | 1,000 |\n"
     )
 
@@ -113,7 +113,7 @@ def test_a_target_is_met_at_its_limit() -> None:
     assert not Target("at most", 1.51, 1.5).is_met
     assert Target("at least", 0.8, 0.8, at_least=True).is_met
     assert not Target("at least", 0.79, 0.8, at_least=True).is_met
-    assert "NOT met" in spell_targets([Target("x", 2, 1)])
+    assert "NOT met" in format_targets([Target("x", 2, 1)])
 
 
 def test_everything_that_targets_ask_for_is_measured() -> None:
@@ -125,7 +125,7 @@ def test_everything_that_targets_ask_for_is_measured() -> None:
     assert len(wanted) == len({target.what for target in wanted}) > 20
     assert {SDK, OURS_SPEED} <= {key[0] for key in http}
     assert ElementTree.fromstring(run.draw(http, cpu, "2026-11-16")).tag.endswith("svg")  # noqa: S314 (our own)
-    page = run.spell_results(http, cpu, cpu, grown, wanted, preface=f"On {run.machine()}.")
+    page = run.format_results(http, cpu, cpu, grown, wanted, preface=f"On {run.machine()}.")
     assert page.startswith("# Results\n\nOn ")
     assert all(target.what in page for target in wanted)
 
@@ -136,7 +136,7 @@ def test_no_two_contenders_are_the_same() -> None:
 
 
 def test_a_bar_is_as_long_as_its_value() -> None:
-    chart = spell_chart([Panel("a <title>", [Bar("half", 1), Bar("whole", 2, is_ours=True)])], "a note & more")
+    chart = draw_chart([Panel("a <title>", [Bar("half", 1), Bar("whole", 2, is_ours=True)])], "a note & more")
     drawn = ElementTree.fromstring(chart)  # noqa: S314 (our own)
     half, whole = (float(bar.attrib["width"]) for bar in drawn.iter("{http://www.w3.org/2000/svg}rect"))
     assert whole == 2 * half
