@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from flask import request
 
+from ..ask import InputNeeded
 from ..envelope import RpcRequest
 from ..errors import MAX_QUOTED, InternalError, RpcError, one_line
 from ..mcp.http import SESSION_HEADER
@@ -107,6 +108,17 @@ def _operation(method: str, target: str, version: str, is_http: bool) -> Operati
     if is_http:
         labels["network.protocol.name"] = "http"
     return Operation(f"{method} {target}" if target not in ("", OTHER) else method, labels)
+
+
+def resumed(hook: object, more: tuple[Any, ...]) -> Any:
+    """Return what a hook has kept of a request that asked its client, and that goes on with the answers.
+
+    :param more: What the handler takes besides the message and its context.
+    """
+    for each in more:
+        if isinstance(each, InputNeeded):
+            return each.suspended.get(hook)
+    return None
 
 
 def details_of(message: RpcRequest, context: RequestContext, operation: Operation) -> dict[str, str]:

@@ -24,7 +24,7 @@ from ..http.routes import Route
 from ..mcp.protocol import RequestContext
 from ..method import Method
 from ..registry import Registry
-from .conventions import DURATION_BUCKETS, OTHER, Failure, Operation, failure_from, failure_of, operation_of
+from .conventions import DURATION_BUCKETS, OTHER, Failure, Operation, failure_from, failure_of, operation_of, resumed
 
 try:
     from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
@@ -149,8 +149,7 @@ class Prometheus:
     def _around_request(
         self, handle: Callable[..., Any], message: RpcRequest, context: RequestContext, *more: Any
     ) -> Any:
-        suspended = next((each.suspended.get(self) for each in more if isinstance(each, InputNeeded)), None)
-        started, operation = suspended or (time.perf_counter(), operation_of(message, context))
+        started, operation = resumed(self, more) or (time.perf_counter(), operation_of(message, context))
         try:
             result = handle(message, context, *more)
         except InputNeeded as needed:

@@ -28,6 +28,7 @@ from .conventions import (
     failure_from,
     failure_of,
     operation_of,
+    resumed,
 )
 from .redaction import has_secrets, hide_arguments, show_arguments
 
@@ -140,9 +141,7 @@ class OpenTelemetry:
     def _around_request(
         self, handle: Callable[..., Any], message: RpcRequest, context: RequestContext, *more: Any
     ) -> Any:
-        # A client from before 2026-07-28 was asked something, and its request goes on with the answers.
-        resumed = next((each.suspended.get(self) for each in more if isinstance(each, InputNeeded)), None)
-        begun: _Begun = resumed or self._begin(message, context)
+        begun: _Begun = resumed(self, more) or self._begin(message, context)
         token = otel_context.attach(begun.context)
         try:
             result = handle(message, context, *more)
@@ -169,7 +168,7 @@ class OpenTelemetry:
             links = [Link(http)] if http.is_valid and is_other else None
         span = self._tracer.start_span(operation.name, parent, SpanKind.SERVER, operation.labels, links)
         if span.is_recording():
-            span.set_attributes({**details_of(message, context, operation), **self._facts_of(context.caller)})
+            span.set_attributes(details_of(message, context, operation) | self._facts_of(context.caller))
             if self._record_arguments and message.method == "tools/call":
                 method = context.registry.methods.get(context.tool_name(str(params.get("name"))))
                 span.set_attributes(_arguments(params.get("arguments", {}), method))

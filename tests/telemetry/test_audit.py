@@ -319,11 +319,12 @@ def test_a_logger_gets_json_on_one_line_and_the_record_for_formatters(caplog: py
     assert json.loads(text)["arguments"] == {"id": 7, "reason": "a\nb"}
 
 
-def test_a_logger_that_is_switched_off_writes_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    site = make_site(AuditLog("tests.audit"))
-    with caplog.at_level(logging.WARNING, "tests.audit"):
-        assert faces.rest("crash", {}).send(site.client).status_code == 500
-    assert [record for record in caplog.records if record.name == "tests.audit"] == []
+@pytest.mark.parametrize(("level", "written"), [(logging.INFO, 1), (logging.WARNING, 0)])
+def test_a_logger_has_only_records_of_its_level(caplog: pytest.LogCaptureFixture, level: int, written: int) -> None:
+    logger = logging.Logger("audit", level)
+    logger.addHandler(caplog.handler)
+    faces.jsonrpc("reindex", {}).send(make_site(AuditLog(logger)).client)
+    assert [record.name for record in caplog.records].count("audit") == written
 
 
 def test_a_logger_that_nothing_configures_writes_to_stderr() -> None:
