@@ -140,7 +140,7 @@ class Issuing:
             self.grants.of_user("")
         except SignInUnavailable as error:
             reason = one_line(str(error.__cause__), MAX_QUOTED)
-            yield "oauth-grants", f"the storage of grants failed, so nobody can sign in: {reason}"
+            yield "oauth-grants", f"the storage of grants failed, so no user can sign in: {reason}"
 
     @property
     def grants(self) -> Grants:
