@@ -244,7 +244,7 @@ class Records:
         """
         try:
             engine = self._connected()
-            with (transactional(engine) if is_transaction else engine).begin() as connection:
+            with transactional(engine).begin() if is_transaction else engine.connect() as connection:
                 yield connection
         except (DBAPIError, PoolTimeout, OSError) as error:
             reason = getattr(error, "orig", None) or error
@@ -273,12 +273,6 @@ class Records:
                 self._engine.dispose()
             self._engine = None
 
-    def insert(self, values: Mapping[str, Any]) -> TaskRecord:
-        """Add a queued task."""
-        with self.connection() as connection:
-            connection.execute(insert(tasks), values)
-        return TaskRecord(**{**_NEW, **values})
-
     def get(self, id: str) -> TaskRecord | None:
         with self.connection() as connection:
             row = connection.execute(_BY_ID, {"task_id": id}).first()
@@ -293,16 +287,6 @@ class Records:
         """Count tasks, up to a limit."""
         with self.connection() as connection:
             return int(connection.execute(_count(*conditions, limit=limit)).scalar_one())
-
-    def count_waiting(self, owner: str, address: str, most_own: int, most_queued: int) -> tuple[int, int]:
-        """Count the unfinished tasks of a caller, and the queued ones of all, each up to a limit.
-
-        :param address: Tells anonymous callers apart, whose ``owner`` is empty.
-        """
-        callers = {"owner": owner, "address": address, "now": time.time()}
-        with self.connection() as connection:
-            row = connection.execute(_WAITING, {**callers, "most_own": most_own, "most_queued": most_queued}).one()
-        return row[0], row[1]
 
     def change(
         self, id: str, expected: Sequence[str], *conditions: ColumnElement[bool], run: int | None = None, **values: Any
@@ -370,6 +354,22 @@ class Records:
         alive = select(workers).where(workers.c.seen >= time.time() - seconds).order_by(workers.c.id)
         with self.connection() as connection:
             return [dict(row) for row in connection.execute(alive).mappings()]
+
+
+def add(connection: Connection, values: Mapping[str, Any]) -> TaskRecord:
+    """Add a queued task."""
+    connection.execute(insert(tasks), values)
+    return TaskRecord(**{**_NEW, **values})
+
+
+def count_waiting(connection: Connection, owner: str, address: str, most_own: int, most_queued: int) -> tuple[int, int]:
+    """Count the unfinished tasks of a caller, and the queued ones of all, each up to a limit.
+
+    :param address: Tells anonymous callers apart, whose ``owner`` is empty.
+    """
+    limits = {"most_own": most_own, "most_queued": most_queued}
+    row = connection.execute(_WAITING, {"owner": owner, "address": address, "now": time.time(), **limits}).one()
+    return row[0], row[1]
 
 
 def ending(state: str, **values: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from flask import Flask, request
-from sqlalchemy import URL, make_url
+from sqlalchemy import URL, Connection, make_url
 from sqlalchemy.exc import ArgumentError
 
 from .. import checks
@@ -44,6 +44,8 @@ from .records import (
     RUNNING,
     Records,
     TaskRecord,
+    add,
+    count_waiting,
     ending,
     queueing,
     tasks,
@@ -101,37 +103,37 @@ class Tasks:
             raise TypeError(f"{checks.name_of(method.func)} calls current_call.detach(); register it with task=")
         caller, now = call.caller, time.time()
         stored = store_caller(caller, registry.auth)
-        self._check_limits(caller)
-        record = self.records.insert(
-            {
-                "id": secrets.token_urlsafe(32),
-                "blueprint": self.name_of(registry),
-                "owner": caller.principal,
-                "address": caller.address[:64],
-                "user": caller.name[:255] or None,
-                "caller": stored,
-                "face": call.face,
-                "method": method.name,
-                "queue": tool.task.queue,
-                "call": {
-                    "arguments": call.arguments,
-                    "capabilities": sorted(call.capabilities),
-                    "meta": _kept_meta(call, registry),
-                    "client_id": client_id(request.environ),
-                    "agent": request.user_agent.string,
-                    "listed_only": call.listed_only,
-                    "rounds": call.answers.rounds,
-                    **self._carried(registry),
-                },
-                "repeatable": tool.repeatable,
-                "answers": {key: store_answer(*answer) for key, answer in call.answers.by_key.items()},
-                "asked": [],
-                "created": now,
-                "updated": now,
-                "expires": now + (tool.task.ttl or self.setting("TASK_TTL")),
-                **queueing(),
-            }
-        )
+        values = {
+            "id": secrets.token_urlsafe(32),
+            "blueprint": self.name_of(registry),
+            "owner": caller.principal,
+            "address": caller.address[:64],
+            "user": caller.name[:255] or None,
+            "caller": stored,
+            "face": call.face,
+            "method": method.name,
+            "queue": tool.task.queue,
+            "call": {
+                "arguments": call.arguments,
+                "capabilities": sorted(call.capabilities),
+                "meta": _kept_meta(call, registry),
+                "client_id": client_id(request.environ),
+                "agent": request.user_agent.string,
+                "listed_only": call.listed_only,
+                "rounds": call.answers.rounds,
+                **self._carried(registry),
+            },
+            "repeatable": tool.repeatable,
+            "answers": {key: store_answer(*answer) for key, answer in call.answers.by_key.items()},
+            "asked": [],
+            "created": now,
+            "updated": now,
+            "expires": now + (tool.task.ttl or self.setting("TASK_TTL")),
+            **queueing(),
+        }
+        with self.records.connection() as connection:
+            self._check_limits(connection, caller)
+            record = add(connection, values)
         self.offering.offer(record.id, record.queue, self._engine_of(registry), wait=WAIT)
         return record
 
@@ -304,9 +306,9 @@ class Tasks:
         registries: dict[str, Registry] = self.app.extensions[REGISTRIES]
         return next(name for name, each in registries.items() if each is registry)
 
-    def _check_limits(self, caller: Caller) -> None:
+    def _check_limits(self, connection: Connection, caller: Caller) -> None:
         most_own, most_queued = self.setting("MAX_TASKS"), self.setting("MAX_QUEUED")
-        own, queued = self.records.count_waiting(caller.principal, caller.address[:64], most_own, most_queued)
+        own, queued = count_waiting(connection, caller.principal, caller.address[:64], most_own, most_queued)
         if own >= most_own:
             raise TooManyTasks(most_own, retry_after=5)
         if queued >= most_queued:
@@ -315,8 +317,8 @@ class Tasks:
 
 def _kept_meta(call: Call, registry: Registry) -> dict[str, Any]:
     kept = {name: call.meta[name] for name in KEPT_META if name in call.meta}
-    for add in registry.task_meta:
-        kept |= add()
+    for more in registry.task_meta:
+        kept |= more()
     return kept
 
 
