@@ -235,12 +235,12 @@ def test_subscriptions_are_logged_and_counted_like_calls(tmp_path: Path, caplog:
     limiter = Limiter(get_remote_address, storage_uri="memory://")
     site = announcing(tmp_path / "mail", make_auth(), rate_limit=("3/minute", limiter), JSONRPC_MCP_MAX_WAITING=1)
     caplog.set_level(logging.INFO, logger=site.app.logger.name)
-    signals: list[tuple[str, str, str, str]] = []
+    calls: list[tuple[Call, str]] = []
 
     def receive(app: Flask, call: Call, outcome: str, **more: object) -> None:
-        signals.append((call.kind, call.name, call.caller.name, outcome))
+        calls.append((call, outcome))
 
-    with method_called.connected_to(receive):
+    with method_called.connected_to(receive, site.app):
         writer = ModernClient(site.app.test_client(), headers=basic("writer"))
         with Listening(site, ALL, headers=basic("writer")) as listening:
             listening.next()
@@ -248,11 +248,13 @@ def test_subscriptions_are_logged_and_counted_like_calls(tmp_path: Path, caplog:
             assert writer.post("subscriptions/listen", {"notifications": []}).status_code == 400  # no subscription
             assert result(writer.call("tool"))["isError"] is False
             assert error(writer.post("subscriptions/listen", {"notifications": ALL}))[:2] == (429, -32005)
-        wait_until(lambda: len(signals) == 4, "the one that listened has gone")
-    assert [outcome for kind, *_, outcome in signals if kind == "subscription"] == ["overloaded", "rate_limited", "ok"]
-    assert {each[1:3] for each in signals if each[0] == "subscription"} == {("subscriptions/listen", "writer")}
-    for outcome in ("overloaded", "rate_limited", "ok"):
-        assert caplog.text.count(f"name='subscriptions/listen' caller='writer' outcome={outcome} ") == 1
+        wait_until(lambda: len(calls) == 4, "the one that listened has gone")
+    subscriptions = [(call, outcome) for call, outcome in calls if call.kind == "subscription"]
+    assert [outcome for _, outcome in subscriptions] == ["overloaded", "rate_limited", "ok"]
+    for call, outcome in subscriptions:
+        assert (call.name, call.caller.name) == ("subscriptions/listen", "writer")
+        [line] = [message for message in caplog.messages if call.id in message]
+        assert f"name='subscriptions/listen' caller='writer' outcome={outcome} " in line
 
 
 def refused(site: Site) -> Any:
