@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Callable
-from typing import Annotated, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
 from flask import Flask
@@ -14,6 +14,9 @@ from flask_httpauth import HTTPBasicAuth, HTTPTokenAuth
 from werkzeug.test import TestResponse
 
 from flask_jsonrpc_mcp import McpBlueprint, RpcError, mcp_tool
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
 
 PERMISSIONS = {
     "reader": [],
@@ -172,3 +175,13 @@ def shop() -> Site:
         return ["egg", "ham"]
 
     return site
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+    """A real browser."""
+    # Not at the top, because the apps of the tests import this module, and selenium takes long to import.
+    from tests.support.browser import chromium
+
+    with chromium(tmp_path_factory.mktemp("chromium")) as running:
+        yield running

@@ -14,7 +14,7 @@ from selenium.webdriver import Chrome
 
 from tests.conftest import basic
 from tests.oauth.test_clients import BOTH, CLIENTS, READ
-from tests.support.browser import DESKTOP, PHONE, Explorer, chromium
+from tests.support.browser import DESKTOP, PHONE, Explorer
 from tests.support.servers import ROOT, Server, free_port, gunicorn, running
 
 APPS = "/oauth/apps"
@@ -157,12 +157,6 @@ def test_make_serve_is_enough_for_a_client_to_sign_in_and_step_up(tmp_path: Path
 
 
 # In a browser
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
-    with chromium(tmp_path_factory.mktemp("chromium")) as running:
-        yield running
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from selenium.webdriver.common.by import By
 
 from tests.deploy.test_clients import MODERN, McpClient
 from tests.oauth.test_clients import CLIENTS as OAUTH_CLIENTS
-from tests.support.browser import Explorer, chromium
+from tests.support.browser import Explorer
 from tests.support.documents import read_blocks
 from tests.support.servers import (
     FLASK_RUN,
@@ -55,12 +55,6 @@ def shelf(server: Server) -> Iterator[Server]:
     before = len(server.log.read_text())
     yield server
     assert "Traceback" not in server.log.read_text()[before:]
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
-    with chromium(tmp_path_factory.mktemp("chromium")) as running:
-        yield running
 
 
 @pytest.mark.parametrize("client", [pytest.param(FASTMCP, id="fastmcp"), pytest.param(PYTHON, id="python-sdk-2")])

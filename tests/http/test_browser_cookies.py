@@ -11,7 +11,7 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.support.wait import WebDriverWait
 
 from flask_jsonrpc_mcp import SIGNED_IN, McpBlueprint, current_call
-from tests.support.browser import PATIENCE, Explorer, chromium
+from tests.support.browser import PATIENCE, Explorer
 from tests.support.servers import served_here
 
 CALL = '/mcp/tools/who?query={"jsonrpc":"2.0","id":1,"method":"who","params":{}}'
@@ -61,12 +61,6 @@ def other_port() -> Iterator[int]:
     app.add_url_rule("/", view_func=lambda: "Hello")
     with served_here(app) as place:
         yield place.port
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
-    with chromium(tmp_path_factory.mktemp("cookies")) as running:
-        yield running
 
 
 def fetched(driver: Chrome, url: str, **options: Any) -> Any:

@@ -16,7 +16,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from tests.apps.explorer_app import BEYOND_JAVASCRIPT
-from tests.support.browser import DESKTOP, PHONE, Explorer, chromium
+from tests.support.browser import DESKTOP, PHONE, Explorer
 from tests.support.servers import Server, gunicorn, need
 
 
@@ -26,21 +26,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("agency")
     with gunicorn("tests.apps.explorer_app:create_app()", folder, "--workers", "1") as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
-    with chromium(tmp_path_factory.mktemp("chromium")) as running:
-        yield running
-
-
-@pytest.fixture
-def page(server: Server, driver: Chrome) -> Iterator[Explorer]:
-    """The explorer of the agency. Whatever a test does with it, the browser must find no fault in the page."""
-    page = Explorer(driver, server.url)
-    page.complaints()
-    yield page
-    assert page.complaints() == []
 
 
 @pytest.fixture(scope="module")

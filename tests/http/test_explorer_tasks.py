@@ -7,9 +7,8 @@ import urllib.request
 from collections.abc import Iterator
 
 import pytest
-from selenium.webdriver import Chrome
 
-from tests.support.browser import PHONE, Explorer, chromium
+from tests.support.browser import PHONE, Explorer
 from tests.support.servers import Server, gunicorn
 
 
@@ -20,20 +19,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     env = {"TASKS_DATABASE": f"sqlite:///{folder / 'tasks.db'}"}
     with gunicorn("tests.apps.tasks_explorer_app:create_app()", folder, "--workers", "1", env=env) as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
-    with chromium(tmp_path_factory.mktemp("chromium")) as running:
-        yield running
-
-
-@pytest.fixture
-def page(server: Server, driver: Chrome) -> Iterator[Explorer]:
-    page = Explorer(driver, server.url)
-    page.complaints()
-    yield page
-    assert page.complaints() == []
 
 
 def go_on(server: Server, title: str) -> None:

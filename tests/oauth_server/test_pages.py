@@ -17,7 +17,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
 from tests.oauth_server.conftest import CHALLENGE, Site, answer_in, assert_error, assert_page
-from tests.support.browser import DESKTOP, PATIENCE, PHONE, chromium
+from tests.support.browser import DESKTOP, PATIENCE, PHONE
 from tests.support.servers import ROOT, Server, gunicorn, listen, need_made
 
 AXE = ROOT / "tests/explorer/node_modules/axe-core/axe.min.js"
@@ -137,12 +137,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder, listener = tmp_path_factory.mktemp("site"), listen()
     env = {"PUBLIC_URL": f"http://127.0.0.1:{listener.getsockname()[1]}", "GRANTS": str(folder / "grants.sqlite")}
     with gunicorn("tests.apps.oauth_server_app:create_app()", folder, env=env, listener=listener) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
-    with chromium(tmp_path_factory.mktemp("chromium")) as running:
         yield running
 
 
