@@ -22,6 +22,7 @@ from ..call import Call, Detach, Result
 from ..config import GET_NONE, GET_READ_ONLY
 from ..envelope import Handler, Prepared, RpcRequest, RpcResponse, answer_one
 from ..errors import InvalidRequest, MethodNotFound, Overloaded, RpcError, VerbNotAllowed
+from ..failures import as_rpc_error
 from ..invoke import invoke
 from ..method import Method
 from ..registry import Listing, Registry
@@ -47,6 +48,7 @@ MIMETYPES = ("application/json", "application/json-rpc", "application/jsonreques
 
 DISCOVER = "rpc.discover"
 TASKS_PREFIX = "rpc.tasks."
+TASKS_CANCEL = "rpc.tasks.cancel"
 OPENRPC_VERSION = "1.3.2"
 
 CHECK_CLIENT_AFTER = 1.0
@@ -142,6 +144,8 @@ class Exchange:
                 return invoke(Call(DISCOVER, message.params, self.caller, FACE), self.registry, self._discover).value
             has_tasks = TASKS_EXTENSION in self.registry.extensions
             if has_tasks and self.tool is None and message.method.startswith(TASKS_PREFIX):
+                if self.by_get and get_only_reads() and message.method == TASKS_CANCEL:
+                    raise VerbNotAllowed(["POST"])
                 return _task_views().call_built_in(
                     message.method, message.params, self.request, self.registry, self.caller
                 )
@@ -168,7 +172,10 @@ class Exchange:
 
     def _start_task(self, call: Call) -> Any:
         """Return the handle of a task, or the result if it is there in time."""
-        self.handle = _task_views().Handle(self.request, self.registry, call, self.preferences)
+        try:
+            self.handle = _task_views().Handle(self.request, self.registry, call, self.preferences)
+        except Exception as error:  # a function of @rpc.carry may raise anything; the other calls of a batch go on
+            raise as_rpc_error(error, call, None, self.registry.error_handlers) from error.__cause__
         return self.handle.outcome if self.handle.has_outcome else self.handle.describe()
 
     def _discover(self) -> Result:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from flask import Request
+from werkzeug.http import parse_list_header
 
 from ..registry import Registry
 
 MAX_WAIT = 60
 """Maximum seconds that a request waits for a task, because it holds a thread."""
-
-# A name, an optional value, and parameters, which are ignored.
-_PREFERENCE = re.compile(r'\s*([!#$%&\'*+.^_`|~\w-]+)\s*(?:=\s*("(?:[^"\\]|\\.)*"|[^\s;,"]*))?\s*(?:;[^,]*)?')
 
 
 @dataclass(frozen=True)
@@ -40,10 +37,10 @@ NO_PREFERENCES = Preferences()
 def read_preferences(request: Request) -> Preferences:
     """Read the header. As in RFC 7240, unknown and malformed preferences are ignored, and the first of two counts."""
     found: dict[str, str] = {}
-    for part in request.headers.get("Prefer", "").split(","):
-        match = _PREFERENCE.fullmatch(part)
-        if match is not None:
-            found.setdefault(match[1].lower(), (match[2] or "").strip('"'))
+    for part in parse_list_header(request.headers.get("Prefer", "")):
+        preference = part.partition(";")[0]  # its parameters are ignored
+        name, _, value = preference.partition("=")
+        found.setdefault(name.strip().lower(), value.strip().strip('"'))
     seconds = found.get("wait", "")
     is_number = seconds.isascii() and seconds.isdecimal()
     # Nine digits are enough to exceed the maximum, and int() refuses very long texts.

@@ -14,7 +14,7 @@ from flask import g
 from flask_jsonrpc_mcp import McpBlueprint, RpcError, current_call
 from flask_jsonrpc_mcp.tasks import tasks_of
 from flask_jsonrpc_mcp.tasks.local import LocalWorker
-from tests.conftest import Site, basic, make_auth
+from tests.conftest import Site, asking, basic, make_auth
 from tests.support.answering import accept
 from tests.support.mcp_messages import error
 from tests.tasks.conftest import TaskClient
@@ -157,6 +157,18 @@ def test_a_restore_can_say_why_the_tool_does_not_run(make_site: Callable[..., Si
     task_id = client.start("tenant")
     run(site)
     assert client.get(task_id)["result"]["content"] == [{"type": "text", "text": "This shop is closed"}]
+
+
+def test_the_other_calls_of_a_batch_are_answered_if_carry_raises(make_site: Callable[..., Site]) -> None:
+    rpc = McpBlueprint()
+    rpc.carry(lambda: 1 / 0)
+    rpc.restore(print)
+    rpc.add_tool(lambda: 3, "add")
+    rpc.add_tool(lambda: None, "archive", task="required")
+    batch = [asking(name, {}, id=name) for name in ("add", "archive", "add")]
+    first, second, third = make_site(rpc).rpc_post(batch).get_json()
+    assert first == third == {"jsonrpc": "2.0", "result": 3, "id": "add"}
+    assert (second["id"], second["error"]["code"]) == ("archive", -32603)
 
 
 def test_async_functions_carry_and_restore(make_site: Callable[..., Site]) -> None:

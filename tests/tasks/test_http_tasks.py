@@ -109,7 +109,16 @@ def test_a_caller_who_prefers_so_gets_a_handle_and_later_the_result(site: Site, 
 
 
 @pytest.mark.parametrize(
-    "prefer", ["", "return=minimal", "respond-async=no", "wait=soon", "wait=-1", '"respond-async"']
+    "prefer",
+    [
+        "",
+        "return=minimal",
+        "respond-async=no",
+        "wait=soon",
+        "wait=-1",
+        'foo="a, respond-async, b"',
+        "respond" + " " * 200_000 + "async",  # read in a time that grows with its length alone
+    ],
 )
 def test_without_that_preference_the_tool_runs_in_the_request(site: Site, worker: McpTestClient, prefer: str) -> None:
     response = site.invoke("reports.build", {"year": 2026}, headers={"Prefer": prefer})
@@ -388,6 +397,13 @@ def test_batches_and_gets_ignore_the_header(site: Site) -> None:
     assert site.rpc_get(asking("reports.build", {"year": 2026}), headers=ASYNC).get_json()["result"] == {"pages": 26}
     required = site.rpc_get(asking("reports.archive", {}), headers=ASYNC)
     assert required.get_json()["error"]["code"] == -32021
+
+
+def test_get_cancels_no_task(site: Site, worker: McpTestClient) -> None:
+    task_id = site.rpc_post(asking("reports.build", {"year": 2026}), headers=ASYNC).get_json()["result"]["task"]["id"]
+    response = site.rpc_get(asking("rpc.tasks.cancel", {"id": task_id}))
+    assert (response.status_code, response.headers["Allow"]) == (405, "POST")
+    assert site.rpc_get(asking("rpc.tasks.get", {"id": task_id})).get_json()["result"]["task"]["status"] == "working"
 
 
 def test_a_notification_starts_a_task_without_a_reply(site: Site, worker: McpTestClient) -> None:
