@@ -345,7 +345,7 @@ def _check_marks(registries: Iterable[Registry]) -> Iterator[Problem]:
 def _check_app(app: Flask) -> Iterator[Problem]:
     for name in [key.removeprefix(PREFIX) for key in app.config if key.startswith(PREFIX)]:
         if name not in DEFAULTS:
-            yield "unknown-setting", f"no setting {PREFIX}... is called {name}; {did_you_mean(name, DEFAULTS)}"
+            yield "unknown-setting", f"no setting {PREFIX}... is called {name} ({did_you_mean(name, DEFAULTS)})"
     demo_users = list(app.config[PREFIX + "DEMO_USERS"])
     if demo_users and not (app.debug or app.testing):
         why = f"names {_some(demo_users)}, whose credentials anyone can read in the source"

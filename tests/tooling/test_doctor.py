@@ -521,7 +521,7 @@ def test_the_doctor_signs_in_with_no_guesses() -> None:
 def test_a_setting_that_does_not_exist_is_found_with_the_one_that_was_meant() -> None:
     [finding] = examine(app_with(look, config={"JSONRPC_MCP_TASKWAIT": 50}))
     assert (finding.slug, finding.severity) == ("unknown-setting", "warning")
-    assert finding.why == "no setting JSONRPC_MCP_... is called TASKWAIT; did you mean TASK_WAIT or TASK_TTL?"
+    assert finding.why == "no setting JSONRPC_MCP_... is called TASKWAIT (did you mean TASK_WAIT or TASK_TTL?)"
 
 
 def test_a_sign_in_with_flask_login_needs_its_login_manager() -> None:
