@@ -133,8 +133,9 @@ class McpBlueprint(EndpointTools, Blueprint):
         observers = [("telemetry", each) for each in telemetry] + ([] if audit is None else [("audit", audit)])
         for option, observer in observers:
             if isinstance(observer, type) or not hasattr(observer, "write" if option == "audit" else "routes"):
+                accepted = "one object" if option == "audit" else "objects"
                 raise TypeError(
-                    f"{option}= takes objects of flask_jsonrpc_mcp.telemetry, such as"
+                    f"{option}= takes {accepted} of flask_jsonrpc_mcp.telemetry, such as"
                     f" {'AuditLog(logger)' if option == 'audit' else '[OpenTelemetry()]'}, not {observer!r}"
                 )
             observer.observe(self._registry)

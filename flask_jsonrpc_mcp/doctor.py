@@ -17,11 +17,11 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 from . import task_checks
 from .auth import SIGNED_IN
 from .checks import name_of
-from .config import GET_ALL, PREFIX
+from .config import DEFAULTS, GET_ALL, PREFIX
 from .doctor_findings import ERROR, INFO, SEVERITIES, WARNING, Finding, Problem
 from .http.routes import preprocess_request
 from .local_request import local_request_context
-from .lookup import registries_of
+from .lookup import did_you_mean, registries_of
 from .mcp.protocol import MODERN
 from .mcp.versions import describe_tool
 from .method import Method, marks
@@ -77,6 +77,7 @@ CHECKS = {
     ),
     "cors-origins": (INFO, f"list the origins of your pages in {PREFIX}ALLOWED_ORIGINS, if they use the tools"),
     "demo-users": (WARNING, f"remove these users, then set {PREFIX}DEMO_USERS = []"),
+    "no-login-manager": (ERROR, "call LoginManager(app), or init_app of the extension that brings it"),
     "oauth-public-url": (WARNING, f"set {PREFIX}PUBLIC_URL, such as 'https://site.example'"),
     "oauth-issuer": (
         WARNING,
@@ -91,6 +92,7 @@ CHECKS = {
     "oauth-login": (ERROR, "use Flask-Login, or register @oauth.signed_in and pass OAuthServer(login_view=...)"),
     "oauth-cookie": (WARNING, "set SESSION_COOKIE_SAMESITE = 'Lax'"),
     "oauth-grants": (ERROR, "let the app write to this file or database, or pass another with OAuthServer(grants=...)"),
+    "unknown-setting": (WARNING, "correct its name, or remove it"),
     "no-secret-key": (WARNING, "set SECRET_KEY, the same in every process"),
     "no-proxy-fix": (WARNING, "wrap the app: app.wsgi_app = ProxyFix(app.wsgi_app, ...)"),
     "no-host-names": (INFO, f"set {PREFIX}ALLOWED_HOSTS, such as ['site.example']"),
@@ -341,6 +343,9 @@ def _check_marks(registries: Iterable[Registry]) -> Iterator[Problem]:
 
 
 def _check_app(app: Flask) -> Iterator[Problem]:
+    for name in [key.removeprefix(PREFIX) for key in app.config if key.startswith(PREFIX)]:
+        if name not in DEFAULTS:
+            yield "unknown-setting", f"no setting {PREFIX}... is called {name} ({did_you_mean(name, DEFAULTS)})"
     demo_users = list(app.config[PREFIX + "DEMO_USERS"])
     if demo_users and not (app.debug or app.testing):
         why = f"names {_some(demo_users)}, whose credentials anyone can read in the source"

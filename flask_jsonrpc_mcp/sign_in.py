@@ -227,6 +227,10 @@ class FlaskLoginAuth(SignIn):
         load = _login_manager().request_callback
         return load and load(request)
 
+    def problems(self, path: str | None) -> Iterator[tuple[str, str]]:
+        if not hasattr(current_app, "login_manager"):
+            yield "no-login-manager", f"{self} needs Flask-Login's LoginManager, and without it every request is a 500"
+
     def set_user(self, user: Any) -> None:
         # Flask-Login's login_user would write into the session and send a signal. Flask-Security uses this method, too.
         _login_manager()._update_request_context_with_user(user if hasattr(user, "is_authenticated") else None)

@@ -89,8 +89,10 @@ def _read_document(app: Flask, spec: str) -> Any:
         with local_request_context(app, spec) as context:
             base_url = context.request.host_url
         response = app.test_client().get(spec, base_url=base_url)
-        if response.status_code != 200 or not response.is_json:
-            raise ValueError(f"the app answers {response.status} and {response.mimetype}, not a document in JSON")
+        if response.status_code != 200:
+            raise ValueError(f"the app answers {response.status}; flask routes lists its paths")
+        if not response.is_json:
+            raise ValueError(f"the app answers {response.mimetype}, not JSON")
         return response.get_json()
     text = path.read_text(encoding="utf-8")
     if path.suffix not in (".yaml", ".yml"):

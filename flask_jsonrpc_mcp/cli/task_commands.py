@@ -32,8 +32,6 @@ SHORT_ID = 12
 WORKER_SEEN = 30
 """Seconds for which a worker counts as alive."""
 
-NO_WORKER = "No worker is running; start one with: flask mcp worker"
-
 _COLORS = {"completed": "green", "failed": "red", "input_required": "yellow", "running": "cyan"}
 
 
@@ -72,7 +70,7 @@ def list_tasks(status: str | None, user: str | None, limit: int, json_output: bo
         rows.append((record.id[:SHORT_ID], record.method, record.state, user_name, age, message))
     _echo_table(rows)
     if any(record.state == "queued" for record in records) and not service.has_worker():
-        click.secho(NO_WORKER, fg="yellow", err=True)
+        click.secho(_no_worker(), fg="yellow", err=True)
 
 
 @tasks.command("show")
@@ -124,7 +122,7 @@ def list_workers(json_output: bool | None) -> None:
         output.echo_json(workers)
         return
     if not workers:
-        click.echo(NO_WORKER)
+        click.echo(_no_worker())
         return
     rows = [("Host", "PID", "Kind", "Places", "Queues", "Seen")]
     for worker in workers:
@@ -156,7 +154,7 @@ def start_in_background(call: Call, registry: Registry, json_output: bool | None
     else:
         click.echo(record.id)
     if not service.has_worker():
-        click.secho(NO_WORKER, fg="yellow", err=True)
+        click.secho(_no_worker(), fg="yellow", err=True)
     return None
 
 
@@ -166,6 +164,14 @@ def _service() -> Tasks:
     from ..tasks import tasks_of
 
     return tasks_of(current_app)
+
+
+def _no_worker() -> str:
+    configured = current_app.config[PREFIX + "TASKS"]
+    with_tasks = [each for each in registries_of(current_app).values() if TASKS_EXTENSION in each.extensions]
+    is_local = any((registry.task_engine or configured) == "local" for registry in with_tasks)
+    command = "with: flask mcp worker" if is_local else "of your engine, such as: celery -A make_celery worker"
+    return f"No worker is running; start one {command}"
 
 
 def _find(service: Tasks, id: str) -> TaskRecord:

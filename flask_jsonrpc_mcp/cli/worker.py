@@ -54,6 +54,8 @@ def run_worker(threads: int, queues: str | None, burst: bool, with_parent: bool)
     # In a thread, so that a signal handler never interrupts a transaction.
     running = threading.Thread(target=worker.run, kwargs={"burst": burst}, name="mcp-task-worker")
     running.start()
+    if not (burst or with_parent):
+        click.echo(f"Running tasks, at most {threads} at a time; CTRL+C to stop", err=True)
     while running.is_alive():
         running.join(JOIN_EVERY)
         if stopping.is_set() and not worker.is_stopping:

@@ -10,7 +10,8 @@ try:
     from .resource import OAuthResource
     from .tokens import AccessToken
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(f"{error}; install flask-jsonrpc-mcp[oauth]", name=error.name) from error
+    extras = "flask-jsonrpc-mcp[oauth], or flask-jsonrpc-mcp[oauth-server] for an OAuthServer"
+    raise ModuleNotFoundError(f"{error}; install {extras}", name=error.name) from error
 
 if TYPE_CHECKING:
     from ..oauth_server import FileGrants, Grant, OAuthServer, SqlGrants

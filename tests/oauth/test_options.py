@@ -118,7 +118,8 @@ sys.modules["joserfc"] = None
 try:
     import flask_jsonrpc_mcp.oauth
 except ImportError as error:
-    assert "flask-jsonrpc-mcp[oauth]" in str(error), error
+    extras = "flask-jsonrpc-mcp[oauth], or flask-jsonrpc-mcp[oauth-server] for an OAuthServer"
+    assert str(error).endswith(f"; install {extras}"), error
 else:
     raise AssertionError
 """

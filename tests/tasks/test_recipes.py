@@ -1,4 +1,4 @@
-"""Other queues as engines: the recipes of the documentation, each with a worker of its own and a real Redis."""
+"""Celery and other queues as engines: the recipes of the documentation, each with a worker and a real Redis."""
 
 from __future__ import annotations
 
@@ -18,6 +18,25 @@ WORKERS = {
     "DramatiqTasks": ["dramatiq", "site_of_recipe", "--processes", "1", "--threads", "2"],
     "HueyTasks": ["huey_consumer", "site_of_recipe.huey"],
 }
+
+
+def test_celery_runs_a_task_with_the_files_of_the_page(tmp_path: Path, broker: Redis, postgres_url: str) -> None:
+    blocks = [block.text for block in read_blocks(ROOT / "docs/tasks-on-several-machines.md")]
+    [site] = [text for text in blocks if 'Celery(app.name, broker="redis://broker")' in text]
+    [make_celery] = [text for text in blocks if text.startswith("from app import")]
+    [command] = [text for text in blocks if text.startswith("celery -A make_celery worker")]
+    site = site.replace("redis://broker", broker.url).replace("postgresql+psycopg://app@db/app", postgres_url)
+    (tmp_path / "app.py").write_text(site)
+    (tmp_path / "make_celery.py").write_text(make_celery)
+    worker = Service([sys.executable, "-m", *command.split()], tmp_path / "worker.log", {}, cwd=tmp_path)
+    with serving(FLASK_RUN, "app:app", tmp_path) as server:
+        client = TaskClient(server)
+        worker.start()
+        try:
+            task = client.start("build_report", year=2026)
+            assert value_of(client.wait(task, patience=60)) == {"pages": 12}, worker.log.read_text()
+        finally:
+            worker.stop()
 
 
 @pytest.mark.parametrize("engine", WORKERS)

@@ -208,6 +208,20 @@ def test_an_id_that_is_unknown_or_not_unique_is_refused(app: Flask) -> None:
     )
 
 
+def test_an_app_with_another_engine_is_told_to_start_its_worker(tmp_path: Path) -> None:
+    class Engine:
+        def offer(self, task_id: str, queue: str | None) -> None: ...
+
+    database = f"sqlite:///{tmp_path}/tasks.db"
+    by_setting, by_blueprint = McpBlueprint(), McpBlueprint(tasks=Engine())
+    for rpc, engine in ((by_setting, Engine()), (by_blueprint, "local")):
+        rpc.add_tool(lambda: 1, "tool", task=True)
+        app = make_app(rpc, JSONRPC_MCP_TASKS=engine, JSONRPC_MCP_TASKS_DATABASE=database)
+        told = "No worker is running; start one of your engine, such as: celery -A make_celery worker"
+        assert run(app, "tasks", "workers", "--no-json-output").stdout == f"{told}\n"
+        assert run(app, "call", "tool", "--background").stderr.strip() == told
+
+
 def test_workers_are_listed(app: Flask, worker: McpTestClient) -> None:
     from flask_jsonrpc_mcp.tasks import tasks_of
 

@@ -39,6 +39,12 @@ def test_a_burst_runs_what_is_queued_for_its_queues_and_ends(deployment: Deploym
     assert client.get(other)["status"] == "completed"
 
 
+def test_a_worker_says_that_it_runs(deployment: Deployment) -> None:
+    """Without that, it looks as if it had not started."""
+    with deployment.worker() as worker:
+        until(lambda: "Running tasks, at most 4 at a time; CTRL+C to stop" in worker.log.read_text())
+
+
 def test_a_second_signal_lets_go_of_what_runs(deployment: Deployment) -> None:
     """Another worker need not wait for the end of the lease."""
     client = deployment.client()

@@ -413,5 +413,5 @@ def test_mistakes_are_found_when_the_table_is_declared(options: Any, message: st
 
 
 def test_a_plain_logger_is_refused_with_the_way_to_write_it() -> None:
-    with pytest.raises(TypeError, match=r"audit= takes objects of .*, such as AuditLog\(logger\), not <Logger"):
+    with pytest.raises(TypeError, match=r"audit= takes one object of .*, such as AuditLog\(logger\), not <Logger"):
         McpBlueprint(audit=logging.getLogger("audit"))  # type: ignore[arg-type]

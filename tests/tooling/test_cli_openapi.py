@@ -95,7 +95,8 @@ def test_tools_from_reads_files_and_finds_missing_endpoints(app: Flask, tmp_path
     ("spec", "options", "message"),
     [
         ("missing.json", [], "missing.json"),
-        ("/missing", [], "the app answers 404 NOT FOUND and text/html, not a document in JSON"),
+        ("/missing", [], "the app answers 404 NOT FOUND; flask routes lists its paths"),
+        ("/mcp/explorer", [], "the app answers text/html, not JSON"),
         ("/books", [], "this is not an OpenAPI document"),
         ("/openapi.json", ["--include", "nothing"], "No operation matches 'nothing'"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib.metadata import metadata
 from pathlib import Path
 from types import ModuleType
 
@@ -51,6 +52,15 @@ def test_every_file_is_there_for_a_command() -> None:
         commands = [number for number, block in enumerate(blocks) if block.language == "sh"]
         for number, block in enumerate(blocks):
             assert not block.file or number < max(commands, default=0), f"{page}: nothing uses {block}"
+
+
+def test_extras_exist_and_are_installed_by_name() -> None:
+    """Only the first installation, from a checkout, has a path: pip then knows the package by its name."""
+    pages = "\n".join(page.read_text() for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+    named = re.findall(r"([\w./-]*flask[_-]jsonrpc[_-]mcp)\[([\w,-]+)\]", pages)
+    assert {place for place, _ in named} == {"flask-jsonrpc-mcp", "/path/to/flask_jsonrpc_mcp"}
+    extras = {extra for _, extras in named for extra in extras.split(",")}
+    assert extras <= set(metadata("flask-jsonrpc-mcp").get_all("Provides-Extra") or ())
 
 
 def test_the_gunicorn_configuration_is_the_one_of_the_repository() -> None:

@@ -86,6 +86,7 @@ def bad_app() -> Flask:
 def test_apps_with_every_problem_get_every_finding() -> None:
     apps = [bad_app(), app_with(look, access=["look"]), cached_app(), walled_app(lambda: "no")]
     apps += [csrf_app(csrf_exempt=False), talisman_app(), cors_app(), metrics_app()]
+    apps += [app_with(look, auth=FlaskLoginAuth(), config={"JSONRPC_MCP_TASKWAIT": 50})]
 
     @mcp_tool
     def forgotten() -> None: ...
@@ -311,7 +312,7 @@ def test_metrics_that_no_caller_can_read_are_found() -> None:
     ids=str,
 )
 def test_every_user_has_the_permission_to_be_signed_in(auth: Any, access: list[str], found: list[str]) -> None:
-    assert slugs(app_with(look, auth=auth, access=access)) == found
+    assert slugs(app_with(look, auth=auth, access=access), tools_only=True) == found
 
 
 def test_a_good_app_has_no_findings() -> None:
@@ -515,6 +516,21 @@ def test_the_doctor_signs_in_with_no_guesses() -> None:
     app = app_with(look, auth=MultiAuth(basic, tokens), config={"JSONRPC_MCP_DEMO_USERS": ["admin"], "TESTING": False})
     assert {"demo-users", "public-write"} <= set(slugs(app))
     assert asked == []
+
+
+def test_a_setting_that_does_not_exist_is_found_with_the_one_that_was_meant() -> None:
+    [finding] = examine(app_with(look, config={"JSONRPC_MCP_TASKWAIT": 50}))
+    assert (finding.slug, finding.severity) == ("unknown-setting", "warning")
+    assert finding.why == "no setting JSONRPC_MCP_... is called TASKWAIT (did you mean TASK_WAIT or TASK_TTL?)"
+
+
+def test_a_sign_in_with_flask_login_needs_its_login_manager() -> None:
+    """Without it, every request to the blueprint is an error 500."""
+    app = app_with(look, auth=FlaskLoginAuth(), access=[SIGNED_IN])
+    [finding] = examine(app)
+    assert (finding.slug, finding.severity, finding.blueprint) == ("no-login-manager", "error", "mcp")
+    LoginManager(app).user_loader(lambda user_id: None)
+    assert slugs(app) == []
 
 
 class TestDemoUsers:

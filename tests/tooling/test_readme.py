@@ -84,22 +84,9 @@ def test_the_smallest_app(tmp_path: Path) -> None:
 
 
 def test_the_test_of_the_app_with_a_sign_in_passes(pytester: pytest.Pytester) -> None:
-    pytester.makeconftest(
-        """
-        import pytest
-        from flask import Flask
-        from articles import rpc
-
-        @pytest.fixture
-        def app():
-            app = Flask("articles")
-            app.register_blueprint(rpc)
-            return app
-        """
-    )
-    pytester.makepyfile(articles=SIGN_IN, test_articles=TESTS[0])
+    pytester.makepyfile(app=SIGN_IN, test_app=TESTS[0])
     pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
-    pytester.makepyfile(articles=SIGN_IN.replace('["publish content"]}', "[]}"))
+    pytester.makepyfile(app=SIGN_IN.replace('["publish content"]}', "[]}"))
     pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(failed=1)
 
 
