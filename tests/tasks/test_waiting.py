@@ -20,7 +20,7 @@ from tests.conftest import Site, basic, make_auth
 from tests.support.answering import EVERYTHING, Respondent, accept
 from tests.support.mcp_messages import LegacyClient, ModernClient, client_of, error, events, result
 from tests.support.waiting import until
-from tests.tasks.conftest import TaskClient
+from tests.tasks.conftest import Held, TaskClient
 
 VERSIONS = (MODERN, *LEGACY)
 ERAS = VERSIONS[:2]
@@ -29,25 +29,6 @@ STILL_RUNNING = re.compile(
     r"Still running( \(.+\))?\. Call `tasks.get` with id ([\w-]{43}) to wait for its result,"
     r" or `tasks.cancel` to end it"
 )
-
-
-class Held:
-    """Lets a test decide when a tool goes on."""
-
-    def __init__(self) -> None:
-        self.threads: list[str] = []
-        self.may_end = threading.Event()
-
-    def __call__(self) -> None:
-        self.threads.append(threading.current_thread().name)
-        assert self.may_end.wait(60)
-
-
-@pytest.fixture
-def held() -> Iterator[Held]:
-    held = Held()
-    yield held
-    held.may_end.set()
 
 
 @pytest.fixture
