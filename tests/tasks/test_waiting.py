@@ -308,14 +308,16 @@ def test_a_refused_question_reaches_the_tool_in_the_worker(make_site: Callable[.
     assert Respondent(client, [refused]).call("ask_later") == answer
 
 
+@pytest.mark.parametrize("version", VERSIONS)
 def test_a_client_that_cannot_be_asked_gets_the_error_of_a_plain_call(
-    make_site: Callable[..., Site],
+    make_site: Callable[..., Site], version: str
 ) -> None:
     site = make_site()
-    client = ModernClient(site.client)
-    waited = client.call("ask").get_json()["error"]
+    client = client_of(version, site.client)
+    waited = client.call("ask")
     site.app.config["JSONRPC_MCP_TASK_WAIT"] = 0
-    assert waited == client.call("ask").get_json()["error"]
+    plain = client.call("ask")
+    assert (waited.status_code, waited.get_json()["error"]) == (plain.status_code, plain.get_json()["error"])
 
 
 def test_a_client_that_cancels_its_request_cancels_the_task(make_site: Callable[..., Site], held: Held) -> None:
