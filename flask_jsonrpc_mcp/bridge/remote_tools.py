@@ -311,9 +311,15 @@ def _tool_error(tool: RemoteTool, code: int | str | None, message: str, details:
 
 
 def _parse_body(response: SiteResponse) -> dict[str, Any]:
-    """Parse the body of a response; empty if it is not an object."""
+    """Parse the body of a response; empty if it is not an object.
+
+    :raises SiteFailure: if it is not a response to the call, or the handle of a task.
+    """
     if response.status == 401 or response.lacks_scope or 300 <= response.status < 400:
         response.require_success()
+    if response.status == 202 and "Location" in response.headers:
+        place = one_line(response.headers["Location"], 200)
+        raise SiteFailure(f"The tool runs as a task of the site; the bridge cannot wait for its result, at {place}")
     try:
         body = response.json()
     except SiteFailure:

@@ -29,6 +29,9 @@ STATUSES = ("queued", "running", "input_required", "completed", "failed", "cance
 SHORT_ID = 12
 """Characters of an id in lists. Commands accept the beginning of an id, if it is unique."""
 
+WITH_ID = {"ignore_unknown_options": True}
+"""For commands with an id, which may begin with a hyphen."""
+
 WORKER_SEEN = 30
 """Seconds for which a worker counts as alive."""
 
@@ -73,7 +76,7 @@ def list_tasks(status: str | None, user: str | None, limit: int, json_output: bo
         click.secho(_no_worker(), fg="yellow", err=True)
 
 
-@tasks.command("show")
+@tasks.command("show", context_settings=WITH_ID)
 @click.argument("id")
 @click.option("--arguments", "with_arguments", is_flag=True, help="Show the arguments too, which may have secrets.")
 @output.json_option
@@ -95,7 +98,7 @@ def show_task(id: str, with_arguments: bool, json_output: bool | None) -> None:
             click.echo(f"{click.style(f'{name}:', fg='cyan')} {output.printable(text)}")
 
 
-@tasks.command("cancel")
+@tasks.command("cancel", context_settings=WITH_ID)
 @click.argument("id")
 @with_appcontext
 def cancel_task(id: str) -> None:

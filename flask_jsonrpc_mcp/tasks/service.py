@@ -334,6 +334,19 @@ def failure(error: RpcError) -> dict[str, Any]:
     return {"error": {**facts, "data": error.data, "has_status": "status" in vars(error)}}
 
 
+class StoredError(RpcError):
+    """An error that a task ended with. Its class is not stored, but the status that its class has is."""
+
+    def __init__(self, stored: Mapping[str, Any]) -> None:
+        super().__init__(stored["message"], code=stored["code"], data=stored["data"], slug=stored["slug"])
+        self.status = stored["status"]
+        self._is_status_chosen = stored["has_status"]
+
+    @property
+    def rpc_data(self) -> Any:
+        return super().rpc_data if self._is_status_chosen else self.data
+
+
 def error_of(record: TaskRecord) -> RpcError | None:
     """Return the error that a task ended with, as the plain call would have raised it."""
     stored = (record.outcome or {}).get("error")
@@ -343,10 +356,7 @@ def error_of(record: TaskRecord) -> RpcError | None:
         return InvalidParams([Problem(**problem) for problem in stored["data"]["errors"]])
     if stored["slug"] == MethodNotFound.slug:
         return MethodNotFound(record.method)
-    error = RpcError(stored["message"], code=stored["code"], data=stored["data"], slug=stored["slug"])
-    if stored["has_status"]:
-        error.status = stored["status"]
-    return error
+    return StoredError(stored)
 
 
 def result_of(record: TaskRecord) -> Result:

@@ -65,6 +65,25 @@ class TaskClient(ModernClient):
         return self.wait(task_id, "completed", "failed", "cancelled")
 
 
+class Held:
+    """Lets a test decide when a tool in this process goes on; ``threads`` has the names of those that have run it."""
+
+    def __init__(self) -> None:
+        self.threads: list[str] = []
+        self.may_end = threading.Event()
+
+    def __call__(self) -> None:
+        self.threads.append(threading.current_thread().name)
+        assert self.may_end.wait(60)
+
+
+@pytest.fixture
+def held() -> Iterator[Held]:
+    held = Held()
+    yield held
+    held.may_end.set()
+
+
 class Worker:
     """A worker process, with everything that it has started."""
 

@@ -146,10 +146,12 @@ def test_a_caller_who_waits_gets_the_result_itself(tmp_path: Path) -> None:
     assert (response.status_code, response.get_json()) == (200, {"result": {"pages": 26}})
     assert response.headers["Preference-Applied"] == "respond-async, wait=30"
     assert "Location" not in response.headers
-    failed = site.invoke("reports.build", {"year": 1}, headers={"Prefer": "wait=30"})
-    plain = site.invoke("reports.build", {"year": 1})
-    assert (failed.status_code, failed.get_json()) == (plain.status_code, plain.get_json())
-    assert failed.headers["Preference-Applied"] == "wait=30"
+    failing: list[tuple[str, dict[str, int]]] = [("reports.build", {"year": 1}), ("reports.ask", {})]
+    for name, arguments in failing:
+        failed = site.invoke(name, arguments, headers={"Prefer": "wait=30"})
+        plain = site.invoke(name, arguments)
+        assert (failed.status_code, failed.get_json()) == (plain.status_code, plain.get_json())
+        assert failed.headers["Preference-Applied"] == "wait=30"
 
 
 def test_a_caller_who_waits_in_vain_gets_a_handle(site: Site, worker: McpTestClient) -> None:

@@ -200,6 +200,8 @@ def test_a_task_is_cancelled_by_the_beginning_of_its_id(app: Flask, worker: McpT
 
 def test_an_id_that_is_unknown_or_not_unique_is_refused(app: Flask) -> None:
     assert refusal(app, "tasks", "show", "%") == "There is no task '%'; it may have expired"
+    for command, dashed in (("show", "-9"), ("cancel", "-9"), ("show", "--9")):  # as one of many ids begins
+        assert refusal(app, "tasks", command, dashed) == f"There is no task {dashed!r}; it may have expired"
     assert refusal(app, "tasks", "cancel", "") == "There is no task ''; it may have expired"
     ids = [start(app, "reports.build", f"year={2000 + number}") for number in range(65)]
     letter = next(each[0] for each in ids if sum(other[0] == each[0] for other in ids) > 1)

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import event
 from sqlalchemy.pool import Pool
+from werkzeug.serving import make_server
 
 from flask_jsonrpc_mcp import McpBlueprint, RpcError, TaskOptions, current_call
+from flask_jsonrpc_mcp.bridge.remote_server import Bridge
+from flask_jsonrpc_mcp.bridge.site import Site as BridgedSite
+from flask_jsonrpc_mcp.cli.app_server import AppServer
 from flask_jsonrpc_mcp.mcp.protocol import LEGACY, MODERN
 from flask_jsonrpc_mcp.tasks import tasks_of
 from flask_jsonrpc_mcp.tasks.local import LocalWorker
-from tests.conftest import Site, basic, make_auth
+from tests.conftest import Site, asking, basic, make_auth
 from tests.support.answering import EVERYTHING, Respondent, accept
-from tests.support.mcp_messages import LegacyClient, ModernClient, client_of, error, events, result
+from tests.support.mcp_messages import LegacyClient, ModernClient, client_of, error, events, modern_meta, result
+from tests.support.servers import free_port
+from tests.support.stdio_client import Connection, modern
 from tests.support.waiting import until
-from tests.tasks.conftest import TaskClient
+from tests.tasks.conftest import Deployment, Held, TaskClient
 
 VERSIONS = (MODERN, *LEGACY)
 ERAS = VERSIONS[:2]
@@ -29,25 +38,6 @@ STILL_RUNNING = re.compile(
     r"Still running( \(.+\))?\. Call `tasks.get` with id ([\w-]{43}) to wait for its result,"
     r" or `tasks.cancel` to end it"
 )
-
-
-class Held:
-    """Lets a test decide when a tool goes on."""
-
-    def __init__(self) -> None:
-        self.threads: list[str] = []
-        self.may_end = threading.Event()
-
-    def __call__(self) -> None:
-        self.threads.append(threading.current_thread().name)
-        assert self.may_end.wait(60)
-
-
-@pytest.fixture
-def held() -> Iterator[Held]:
-    held = Held()
-    yield held
-    held.may_end.set()
 
 
 @pytest.fixture
@@ -327,14 +317,16 @@ def test_a_refused_question_reaches_the_tool_in_the_worker(make_site: Callable[.
     assert Respondent(client, [refused]).call("ask_later") == answer
 
 
+@pytest.mark.parametrize("version", VERSIONS)
 def test_a_client_that_cannot_be_asked_gets_the_error_of_a_plain_call(
-    make_site: Callable[..., Site],
+    make_site: Callable[..., Site], version: str
 ) -> None:
     site = make_site()
-    client = ModernClient(site.client)
-    waited = client.call("ask").get_json()["error"]
+    client = client_of(version, site.client)
+    waited = client.call("ask")
     site.app.config["JSONRPC_MCP_TASK_WAIT"] = 0
-    assert waited == client.call("ask").get_json()["error"]
+    plain = client.call("ask")
+    assert (waited.status_code, waited.get_json()["error"]) == (plain.status_code, plain.get_json()["error"])
 
 
 def test_a_client_that_cancels_its_request_cancels_the_task(make_site: Callable[..., Site], held: Held) -> None:
@@ -404,3 +396,109 @@ def test_a_tool_with_such_a_name_is_an_error_at_set_up(name: str) -> None:
 def test_the_setting_is_a_whole_number(wrong: Any) -> None:
     with pytest.raises(ValueError, match="JSONRPC_MCP_TASK_WAIT must be a whole number of at least 0"):
         Site(McpBlueprint(), JSONRPC_MCP_TASK_WAIT=wrong)
+
+
+@contextmanager
+def on_stdio(site: Site, version: str) -> Iterator[Connection[AppServer]]:
+    connection = Connection(AppServer(site.app))
+    try:
+        if version != MODERN:
+            info = {"name": "test", "version": "1"}
+            params = {"protocolVersion": version, "capabilities": EVERYTHING, "clientInfo": info}
+            connection.ask(asking("initialize", params))
+        yield connection
+        connection.rest()
+    finally:
+        connection.close()
+
+
+def call_on(version: str, name: str, id: Any = 1, arguments: Any = None, **params: Any) -> dict[str, Any]:
+    meta = {"_meta": modern_meta(**EVERYTHING)} if version == MODERN else {}
+    return asking("tools/call", {"name": name, "arguments": arguments or {}, **params, **meta}, id)
+
+
+@pytest.mark.parametrize("version", ERAS)
+def test_on_stdio_a_tool_that_takes_longer_is_waited_for_by_another_one(
+    make_site: Callable[..., Site], held: Held, version: str
+) -> None:
+    site = make_site(JSONRPC_MCP_TASK_WAIT=1)
+    with on_stdio(site, version) as connection:
+        task_id = id_of(connection.ask(call_on(version, "slow"))["result"])
+        held.may_end.set()
+        site.app.config["JSONRPC_MCP_TASK_WAIT"] = 60
+        assert text_of(connection.ask(call_on(version, "tasks.get", 2, {"id": task_id}))["result"]) == '["x"]'
+    assert held.threads == ["mcp-task"]
+
+
+@pytest.mark.parametrize("version", ERAS)
+def test_on_stdio_questions_are_asked_as_in_a_plain_call(make_site: Callable[..., Site], version: str) -> None:
+    answers = {"First": accept(colour="red"), "Second": accept(colour="blue")}
+    with on_stdio(make_site(), version) as connection:
+        reply = connection.ask(call_on(version, "ask"))
+        for key, answer in answers.items():
+            if version == MODERN:
+                assert list(reply["result"]["inputRequests"]) == [key]
+                given = {"inputResponses": {key: answer}, "requestState": reply["result"]["requestState"]}
+                reply = connection.ask(call_on(version, "ask", **given))
+            else:
+                assert reply["params"]["message"] == f"{key}?"
+                reply = connection.ask({"jsonrpc": "2.0", "id": reply["id"], "result": answer})
+        assert text_of(reply["result"]) == "red blue"
+
+
+def test_on_stdio_a_client_that_cancels_its_request_cancels_the_task(
+    make_site: Callable[..., Site], held: Held
+) -> None:
+    site = make_site()
+    with on_stdio(site, MODERN) as connection:
+        connection.send(call_on(MODERN, "patient"))
+        until(lambda: held.threads)
+        connection.send(asking("notifications/cancelled", {"requestId": 1}, id=...))
+        records = tasks_of(site.app).records
+        until(lambda: [record.state for record in records.find()] == ["cancelled"])
+
+
+@pytest.mark.parametrize("endpoint", [None, "/mcp/tools/invoke"])
+def test_the_bridge_calls_tools_by_rest_or_json_rpc_where_no_request_waits(
+    make_site: Callable[..., Site], held: Held, endpoint: str | None
+) -> None:
+    held.may_end.set()
+    server = make_server("127.0.0.1", free_port(), make_site().app, threaded=True)
+    serving = threading.Thread(target=server.serve_forever)
+    serving.start()
+    connection = Connection(Bridge(BridgedSite(f"http://127.0.0.1:{server.port}", timeout=30, endpoint=endpoint)))
+    try:
+        listed = connection.ask(modern("tools/list"))["result"]["tools"]
+        called, required = (connection.ask(call_on(MODERN, name))["result"] for name in ("slow", "only_tasks"))
+    finally:
+        connection.rest()
+        connection.server.close()
+        connection.close()
+        server.shutdown()
+        serving.join()
+        server.server_close()
+    assert not set(OURS) & {tool["name"] for tool in listed}
+    assert text_of(called) == '["x"]'
+    assert "mcp-task" not in held.threads
+    assert required["isError"] is True
+    assert re.fullmatch(
+        r"The tool runs as a task of the site; the bridge cannot wait for its result, at /mcp/tasks/[\w-]{43}",
+        text_of(required),
+    )
+
+
+def test_a_worker_elsewhere_runs_what_a_request_waits_for(served: Deployment) -> None:
+    app = served.make_app(JSONRPC_MCP_TASK_WAIT=60)
+    client = ModernClient(app.test_client(), basic("ada"), capabilities=EVERYTHING)
+    assert text_of(result(client.call("quick", {"name": "waited-quick"}))) == "waited-quick"
+    assert served.runs("waited-quick") != [str(os.getpid())]
+    assert Respondent(client, [accept(colour="red")]).call("ask", {"name": "waited-ask"}) == "red"
+    app.config["JSONRPC_MCP_TASK_WAIT"] = 1
+    ids = {name: id_of(result(client.call(name, {"name": f"waited-{name}"}))) for name in ("work", "patient")}
+    served.let_go("waited-work")
+    app.config["JSONRPC_MCP_TASK_WAIT"] = 60
+    assert json.loads(text_of(result(client.call("tasks.get", {"id": ids["work"]})))) == {"name": "waited-work"}
+    until(lambda: served.runs("waited-patient"))
+    client.call("tasks.cancel", {"id": ids["patient"]})
+    assert text_of(result(client.call("tasks.get", {"id": ids["patient"]}))) == "Cancelled"
+    assert served.runs("waited-patient-cancelled")

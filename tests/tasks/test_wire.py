@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from tests.conftest import Site, basic, make_auth
 from tests.support.answering import accept
 from tests.support.mcp_messages import SERVER_INFO, LegacyClient, ModernClient, error, result
 from tests.support.waiting import until
-from tests.tasks.conftest import CAPABILITIES, TASKS, TaskClient
+from tests.tasks.conftest import CAPABILITIES, TASKS, Held, TaskClient
 
 META = {SERVER_INFO: {"name": "site", "version": "0.0.0"}}
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -26,25 +25,6 @@ NEEDS_TASKS = {
     "message": f"This needs an MCP client with the capability extensions.{TASKS}",
     "data": {"requiredCapabilities": {"extensions": {TASKS: {}}}},
 }
-
-
-class Held:
-    """Lets a test decide when a tool goes on."""
-
-    def __init__(self) -> None:
-        self.runs = 0
-        self.may_end = threading.Event()
-
-    def __call__(self) -> None:
-        self.runs += 1
-        assert self.may_end.wait(60)
-
-
-@pytest.fixture
-def held() -> Iterator[Held]:
-    held = Held()
-    yield held
-    held.may_end.set()
 
 
 @pytest.fixture
@@ -114,7 +94,7 @@ def test_a_client_with_tasks_gets_a_handle_and_then_the_result(client: TaskClien
         "pollIntervalMs": 1000,
         "_meta": META,
     }
-    until(lambda: held.runs)
+    until(lambda: held.threads)
     working = client.get(created["taskId"])
     assert (working["resultType"], working["status"]) == ("complete", "working")
     assert not {"result", "error", "inputRequests", "requestState"} & set(working)
