@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from flask import Request
 
@@ -16,8 +16,7 @@ MAX_WAIT = 60
 _PREFERENCE = re.compile(r'\s*([!#$%&\'*+.^_`|~\w-]+)\s*(?:=\s*("(?:[^"\\]|\\.)*"|[^\s;,"]*))?\s*(?:;[^,]*)?')
 
 
-@dataclass(frozen=True)
-class Preferences:
+class Preferences(NamedTuple):
     """The preferences of a caller.
 
     :param respond_async: Respond with a handle instead of waiting for the result.
