@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from .content import PromptMessage, messages_of
 from .errors import InvalidParams, MalformedParams, RpcError
@@ -223,8 +223,7 @@ class ListRoots(Question):
         return [Root(root["uri"], name if isinstance(name := root.get("name"), str) else None) for root in listed]
 
 
-@dataclass(frozen=True)
-class Answers:
+class Answers(NamedTuple):
     """The client's answers so far, by the keys of their questions.
 
     :param by_key: Each response with the digest of its question; without a digest if it came without a signed state.

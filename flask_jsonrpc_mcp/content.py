@@ -181,7 +181,7 @@ def is_content_hint(hint: Any) -> bool:
     """Whether a return hint contains content blocks, which have no output schema."""
     if isinstance(hint, type) and issubclass(hint, (ContentBlock, ToolResult)):
         return True
-    return any(is_content_hint(inner) for inner in get_args(hint))
+    return any(map(is_content_hint, get_args(hint)))
 
 
 def _as_block(item: Any) -> ContentBlock:

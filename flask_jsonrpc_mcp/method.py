@@ -85,6 +85,9 @@ class McpTool:
         return self.annotations.get("readOnlyHint") is True or self.annotations.get("idempotentHint") is True
 
 
+_PLAIN_TOOL = McpTool()
+
+
 class marks:  # noqa: N801 (a namespace)
     """The number of marks, because a new one invalidates cached lists, and the unregistered functions with a mark."""
 
@@ -161,6 +164,8 @@ def make_mark(func: Callable[..., Any], options: Mapping[str, Any]) -> McpTool:
 
     :raises TypeError, ValueError: naming the function and the fix.
     """
+    if not options:
+        return _PLAIN_TOOL
     with naming(func):
         check_options("tool", options, MarkOptions)
         title, confirm, required = options.get("title"), options.get("confirm"), options.get("confirm_required", True)

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Generic
+from typing import Any, Generic, NamedTuple
 
 from .ask import Question
 from .auth import Authenticator, Caller
@@ -52,8 +52,7 @@ RESERVED_TOOL_NAMES = ("list", "describe", "invoke")
 _OFFSET = re.compile(rb"[0-9]{1,18}")
 
 
-@dataclass(frozen=True)
-class Page:
+class Page(NamedTuple):
     """A serialised page, and its ETag if it is served with one."""
 
     body: bytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 from urllib.parse import unquote
 
 from .call import Call, Result
@@ -110,8 +110,7 @@ class Resource(Method):
         return {**described, "annotations": dict(self.annotations)} if self.annotations else described
 
 
-@dataclass(frozen=True)
-class UriTemplate:
+class UriTemplate(NamedTuple):
     """A URI template that can also be matched: ``{name}`` and ``{+path}`` of RFC 6570."""
 
     text: str

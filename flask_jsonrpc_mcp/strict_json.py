@@ -122,9 +122,12 @@ def is_lazy(text: Any) -> bool:
 
 def has_lazy_text(value: Any) -> bool:
     """Whether there is a lazy text somewhere in a value."""
-    if isinstance(value, dict):
-        return any(map(has_lazy_text, value.values()))
-    return any(map(has_lazy_text, value)) if isinstance(value, list) else is_lazy(value)
+    if not isinstance(value, (dict, list)):
+        return is_lazy(value)
+    for part in value.values() if isinstance(value, dict) else value:
+        if type(part) is not str and has_lazy_text(part):
+            return True
+    return False
 
 
 def is_named_tuple(kind: Any) -> bool:

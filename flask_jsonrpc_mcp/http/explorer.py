@@ -12,9 +12,8 @@ import hashlib
 import html
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flask import Request, Response, current_app
 from werkzeug.datastructures import Headers
@@ -59,8 +58,7 @@ _SCRIPTS = (
 )
 
 
-@dataclass(frozen=True)
-class _Page:
+class _Page(NamedTuple):
     """The page before and after its configuration, and its headers."""
 
     before: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from flask import Request
 from werkzeug.http import parse_list_header
@@ -13,8 +13,7 @@ MAX_WAIT = 60
 """Maximum seconds that a request waits for a task, because it holds a thread."""
 
 
-@dataclass(frozen=True)
-class Preferences:
+class Preferences(NamedTuple):
     """The preferences of a caller.
 
     :param respond_async: Respond with a handle instead of waiting for the result.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ..errors import MethodNotFound, MissingCapability
 from ..registry import Registry
@@ -35,8 +35,7 @@ class Watcher(Protocol):
         """Yield notifications, each without ``notifications/`` in its name, with its params."""
 
 
-@dataclass(frozen=True)
-class ExtensionMethod:
+class ExtensionMethod(NamedTuple):
     """A method of an extension.
 
     :param handler: Takes the context and the params, and returns the result.

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..ask import InputNeeded
 from ..envelope import RpcRequest
@@ -18,8 +17,7 @@ from .sessions import Session, negotiate
 Handler = Callable[[RequestContext, Mapping[str, Any]], Any]
 
 
-@dataclass(frozen=True)
-class McpMethod:
+class McpMethod(NamedTuple):
     """A row of the table of methods.
 
     :param handler: Takes the context and the params, and returns the result.

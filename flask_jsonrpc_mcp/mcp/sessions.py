@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from flask import Flask
 from itsdangerous import BadData
@@ -39,8 +39,7 @@ MAX_RESPONSE = 1 << 20
 _QUESTION_SALT = "flask-jsonrpc-mcp.question"
 
 
-@dataclass(frozen=True)
-class Session:
+class Session(NamedTuple):
     """What ``initialize`` negotiated."""
 
     version: str

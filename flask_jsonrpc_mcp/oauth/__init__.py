@@ -4,11 +4,15 @@
 `OAuthServer` makes the app itself an authorization server. It needs the extra ``flask-jsonrpc-mcp[oauth-server]``.
 """
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 try:
     from .resource import OAuthResource
     from .tokens import AccessToken
+
+    if find_spec("joserfc") is None:  # imported when it is needed, see `resource`
+        raise ModuleNotFoundError("No module named 'joserfc'", name="joserfc")
 except ModuleNotFoundError as error:
     extras = "flask-jsonrpc-mcp[oauth], or flask-jsonrpc-mcp[oauth-server] for an OAuthServer"
     raise ModuleNotFoundError(f"{error}; install {extras}", name=error.name) from error

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from .authorization_server import ServerFailure, discover, endpoint_in, fetch
-from .keys import import_keys
 
 Problem = tuple[str, str]
 """The slug of a check, and why it matters."""
@@ -17,12 +16,18 @@ def check_issuers(issuers: Iterable[str], *, fetches_keys: bool) -> Iterator[Pro
     for issuer in issuers:
         try:
             metadata = discover(issuer)
-            if fetches_keys and not import_keys(fetch(endpoint_in(metadata, "jwks_uri")).members):
+            if fetches_keys and not _has_keys(fetch(endpoint_in(metadata, "jwks_uri")).members):
                 yield "oauth-issuer", f"{issuer} publishes no key that can verify signatures, so every token is refused"
         except (ServerFailure, ValueError) as failure:
             yield "oauth-issuer", f"{issuer} cannot be used by clients: {failure}"
         else:
             yield from _check_clients(issuer, metadata)
+
+
+def _has_keys(jwks: Mapping[str, Any]) -> bool:
+    from .keys import import_keys  # see `resource`
+
+    return bool(import_keys(jwks))
 
 
 def _check_clients(issuer: str, metadata: Mapping[str, Any]) -> Iterator[Problem]:

@@ -20,12 +20,6 @@ from ..strict_json import read
 from .keys import KeySource
 from .tokens import InvalidToken
 
-ALGORITHMS = (
-    *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
-    *("ES256", "ES384", "ES512", "EdDSA", "Ed25519"),
-)
-"""The algorithms that can be accepted: those with a public key."""
-
 TYPES = (None, "jwt", "at+jwt", "application/at+jwt")
 MAX_HEADER = 2048
 MAX_KID = 200

@@ -1,9 +1,14 @@
-"""`OAuthResource`: the auth object for a blueprint that accepts access tokens."""
+"""`OAuthResource`: the auth object for a blueprint that accepts access tokens.
+
+`json_web_tokens` and `keys` import joserfc and with it cryptography, which take 9 MB. So they are imported inside
+functions, for the first `OAuthResource` that reads JSON Web Tokens. An app that is its own authorization server does
+not need them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flask.sansio.app import App
 from flask_httpauth import HTTPTokenAuth
@@ -14,9 +19,16 @@ from ..config import PREFIX
 from ..origins import is_secure_url
 from .bearer import OAuthSignIn, current_token
 from .introspection import Introspection
-from .json_web_tokens import ALGORITHMS, JwtReader
-from .keys import FetchedKeys, KeySource, StaticKeys
 from .tokens import REMEMBER, AccessToken, Reader, TokenVerifier, Verifier
+
+if TYPE_CHECKING:
+    from .keys import KeySource
+
+ALGORITHMS = (
+    *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
+    *("ES256", "ES384", "ES512", "EdDSA", "Ed25519"),
+)
+"""The algorithms that can be accepted: those with a public key."""
 
 
 class OAuthResource(HTTPTokenAuth):  # type: ignore[misc] # Flask-HTTPAuth has no types
@@ -94,7 +106,7 @@ class OAuthResource(HTTPTokenAuth):  # type: ignore[misc] # Flask-HTTPAuth has n
         if introspection_endpoint is not None and introspection is None:
             raise ValueError("introspection_endpoint needs introspection=(client_id, client_secret)")
         self._jwks_uri = jwks_uri
-        self._static_keys = None if keys is None else StaticKeys(keys)
+        self._static_keys = None if keys is None else _import_keys(keys)
         self._introspection = None if introspection is None else _checked_credentials(introspection)
         self._introspection_endpoint = introspection_endpoint
         self.fetches_keys = keys is None and jwks_uri is None and introspection is None
@@ -144,6 +156,9 @@ class OAuthResource(HTTPTokenAuth):  # type: ignore[misc] # Flask-HTTPAuth has n
     def _make_reader(self, issuers: tuple[str, ...]) -> Reader:
         if self._introspection is not None:
             return Introspection(issuers[0], self._introspection, self._introspection_endpoint)
+        from .json_web_tokens import JwtReader
+        from .keys import FetchedKeys
+
         keys: dict[str, KeySource] = {
             issuer: self._static_keys or FetchedKeys(issuer, self._jwks_uri) for issuer in issuers
         }
@@ -161,6 +176,12 @@ def _checked_issuers(role: str, issuer: Any) -> tuple[str, ...]:
     if not issuers:
         raise ValueError(f"{role} is an empty list; name the authorization server")
     return issuers
+
+
+def _import_keys(jwks: Mapping[str, Any]) -> KeySource:
+    from .keys import StaticKeys
+
+    return StaticKeys(jwks)
 
 
 def _checked_credentials(credentials: Any) -> tuple[str, str]:

@@ -27,6 +27,8 @@ class Function:
         self.func = func
         self.parameters = list(inspect.signature(func).parameters.values())
         self._innermost = innermost(func)
+        self.is_generator = inspect.isgeneratorfunction(self._innermost) or inspect.isasyncgenfunction(self._innermost)
+        """Whether a call returns a generator, so that its items arrive one by one."""
         if self.parameters and inspect.isfunction(func):
             first = self.parameters[0]
             if first.name in ("self", "cls") and first.annotation is first.empty:
@@ -34,11 +36,6 @@ class Function:
                     f"its first parameter is {first.name!r}, which Python fills only on an object;"
                     " register the bound method: rpc.add_tool(obj.method)"
                 )
-
-    @property
-    def is_generator(self) -> bool:
-        """Whether a call returns a generator, so that its items arrive one by one."""
-        return inspect.isgeneratorfunction(self._innermost) or inspect.isasyncgenfunction(self._innermost)
 
     def hint_of(self, name: str) -> Any:
         """Evaluate the hint of one parameter, or of ``"return"``; ``Any`` if it has none.
@@ -216,8 +213,8 @@ def _hints_of_class(kind: type) -> dict[str, Any]:
 def _evaluate(hint: Any, names: dict[str, Any]) -> Any:
     if isinstance(hint, str):
         hint = eval(_compile(hint), names)  # noqa: S307 (the developer's own code, as typing evaluates it)
-    if type(hint) is type:
-        return hint
+    if type(hint) is type or (type(hint) is types.GenericAlias and all(type(part) is type for part in get_args(hint))):
+        return hint  # like most hints, such as int and list[int], it has no string in it to evaluate
     # Not the function itself: for a default of None, Python 3.10 would make `T` into `Optional[T]`, which it cannot
     # do with Annotated[T, {...}] because a dict has no hash.
     holder = types.SimpleNamespace(__annotations__={"hint": hint})

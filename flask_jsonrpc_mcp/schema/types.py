@@ -102,6 +102,8 @@ class HintConverter:
 
         :raises TypeError: if it cannot be expressed in JSON Schema.
         """
+        if type(hint) is type and hint in _SCALARS:  # most hints
+            return _SCALARS[hint]
         hint = unwrap(hint)
         origin, arguments = get_origin(hint), get_args(hint)
         if origin is None and isinstance(hint, Hashable) and hint in _SCALARS:

@@ -314,6 +314,25 @@ except ImportError as error:
     assert (missing.endswith("; install flask-jsonrpc-mcp[oauth-server]"), other) == (True, "ImportError"), ran.stderr
 
 
+def test_an_app_without_json_web_tokens_does_not_import_cryptography() -> None:
+    """It would be a tenth of the memory of a worker."""
+    script = """
+import sys
+from flask import Flask
+from flask_jsonrpc_mcp import McpBlueprint
+from flask_jsonrpc_mcp.oauth import OAuthServer
+oauth = OAuthServer(scopes={"articles:read": "Read articles"})
+app = Flask("site")
+app.secret_key = "x" * 32
+app.register_blueprint(oauth)
+app.register_blueprint(McpBlueprint(auth=oauth.resource))
+refused = app.test_client().post("/oauth/register", json={"redirect_uris": []})
+print(refused.json["error"], *{"joserfc", "cryptography"} & set(sys.modules))
+"""
+    ran = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
+    assert ran.stdout == "invalid_redirect_uri\n", ran.stderr
+
+
 def test_flask_security_is_found_too(tmp_path: Path) -> None:
     """Its login page, its ids, and that a user was deactivated."""
     extension = security_site()
