@@ -21,6 +21,9 @@ BUSY_TIMEOUT = 15
 _LIBPQ_TIMEOUTS = {"connect_timeout": 5, "tcp_user_timeout": 10_000}
 """Seconds to connect, and milliseconds until a connection whose other side does not answer is given up."""
 
+# In this mode there is nothing to roll back when a connection returns to the pool.
+_AUTOCOMMIT: dict[str, Any] = {"isolation_level": "AUTOCOMMIT", "skip_autocommit_rollback": True}
+
 
 def make_engine(url: URL) -> Engine:
     """Return an engine for the threads of one process.
@@ -29,12 +32,12 @@ def make_engine(url: URL) -> Engine:
     """
     if url.get_backend_name() != "sqlite":
         limits = _LIBPQ_TIMEOUTS if url.get_driver_name() in ("psycopg", "psycopg2") else {}
-        engine = create_engine(url, isolation_level="AUTOCOMMIT", max_overflow=-1, connect_args=limits)
+        engine = create_engine(url, **_AUTOCOMMIT, max_overflow=-1, connect_args=limits)
         event.listen(engine, "checkin", lambda connection, pooled: pooled.info.update(used=time.monotonic()))
         event.listen(engine, "checkout", partial(_check_idle, engine))
         return engine
     file = Path(str(url.database))
-    engine = create_engine(url, isolation_level="AUTOCOMMIT", max_overflow=-1, connect_args={"timeout": BUSY_TIMEOUT})
+    engine = create_engine(url, **_AUTOCOMMIT, max_overflow=-1, connect_args={"timeout": BUSY_TIMEOUT})
     event.listen(engine, "do_connect", lambda *ignored: _make_private(file))
     event.listen(engine, "connect", _prepare_sqlite)
     return engine
