@@ -194,8 +194,7 @@ class Authenticator:
                     raise
                 continue  # the next one may accept the token
             if found is not None:
-                caller = self._signed_in(*found, sign_in, (sign_in.scheme or APP).lower(), address)
-                return sign_in.apply_token(caller)
+                return self._signed_in(*found, sign_in, (sign_in.scheme or APP).lower(), address)
         if matching or request.headers.get("Authorization", "").strip():
             raise Unauthorized()
         return self.anonymous(address)
@@ -254,13 +253,17 @@ class Authenticator:
             user=credentials if user is None else user,
             role_holder=credentials if returned is True else user,
         )
+        scopes, principal = None, _principal(known, credentials, sign_in, scheme)
+        if sign_in is not None and sign_in.grants_scopes:
+            scopes, principal = sign_in.apply_token(principal)
         return Caller(
             user,
             _name_to_log(known, credentials, sign_in),
             scheme,
             permissions | {SIGNED_IN},
-            principal=_principal(known, credentials, sign_in, scheme),
+            principal=principal,
             address=address,
+            scopes=scopes,
         )
 
     def _permissions(self, sources: Iterable[SignIn], user: Any, role_holder: Any) -> frozenset[str]:
@@ -351,8 +354,9 @@ def _attributes_of(user: Any, names: tuple[str, ...]) -> Iterator[tuple[str, str
         return
     owner = user.__class__  # of the user behind a proxy, too
     members = dict(user) if isinstance(user, sqlite3.Row) else user
+    is_mapping = isinstance(members, Mapping)
     for name in names:
-        value = members.get(name) if isinstance(members, Mapping) else getattr(members, name, None)
+        value = members.get(name) if is_mapping else getattr(members, name, None)
         if isinstance(value, (str, int, UUID)) and str(value):
             # With the types: the user 7 is not the user "7", nor the customer 7.
             yield f"{owner.__module__}.{owner.__qualname__}.{name}: {type(value).__name__}", str(value)

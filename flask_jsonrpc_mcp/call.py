@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Protocol
 
 from flask import current_app
@@ -112,7 +111,7 @@ class Call:
     :param read_only: Run the method only if it is marked as read-only.
     :param detachable: The client can get a handle, and the result of a task later.
     :param in_task: A worker runs it. Confirmation and rate limits were dealt with when the task was created.
-    :param notes: What hooks leave for observers: ``trace_id`` is the trace that the method ran in.
+    :param notes: What is found out while it runs: its ``id``, and ``trace_id``, the trace that the method ran in.
     """
 
     name: str
@@ -132,10 +131,10 @@ class Call:
     notes: dict[str, str] = field(default_factory=dict, init=False, repr=False)
     _digests: dict[str, str] = field(default_factory=dict, init=False, repr=False)
 
-    @cached_property
+    @property
     def id(self) -> str:
         """Identifies the call in the log."""
-        return new_id()
+        return self.notes.get("id") or self.notes.setdefault("id", new_id())
 
     def log_facts(self) -> dict[str, Any]:
         """Return the fields that identify the call in log records. Each value is one line."""

@@ -61,7 +61,9 @@ class HTTPAuthSignIn(SignIn):
         credentials = self.auth.get_auth()
         if credentials is None or not _is_well_formed(self.auth, credentials, request):
             raise Unauthorized()
-        user = self.auth.authenticate(credentials, self.auth.get_auth_password(credentials))
+        # Flask-HTTPAuth needs no stored password if there is a function that verifies the one sent.
+        verifies = getattr(self.auth, "verify_password_callback", None) is not None
+        user = self.auth.authenticate(credentials, None if verifies else self.auth.get_auth_password(credentials))
         if is_refused(user):
             raise Unauthorized()
         return user, credentials

@@ -309,7 +309,8 @@ class Method:
     @property
     def read_only(self) -> bool:
         """Whether it is a tool with ``readOnlyHint``."""
-        return self.tool is not None and self.tool.annotations.get("readOnlyHint") is True
+        tool = self.tool
+        return tool is not None and tool.annotations.get("readOnlyHint") is True
 
     @cached_property
     def is_async(self) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 from flask import Request, current_app, g, request
 from flask.sansio.app import App
@@ -21,8 +21,6 @@ from werkzeug.local import LocalProxy
 from .config import MAX_BODY
 from .errors import InsufficientScope, RpcError, Unauthorized
 from .origins import same_origin
-
-C = TypeVar("C")
 
 
 def accepts_cookies(request: Request) -> bool:
@@ -142,9 +140,12 @@ class SignIn:
         """Return the user of a request, or ``None``."""
         raise NotImplementedError
 
-    def apply_token(self, caller: C) -> C:
-        """Return the caller with the scopes and the principal of its access token, if it has one."""
-        return caller
+    def apply_token(self, principal: str) -> tuple[frozenset[str], str]:
+        """Return the scopes of the caller's access token, and the principal that it makes of the user's.
+
+        Called if ``grants_scopes``.
+        """
+        raise NotImplementedError
 
     def current_grant(self) -> str | None:
         """Return the id of what the user has allowed the client of this request; no secret. A task stores it."""

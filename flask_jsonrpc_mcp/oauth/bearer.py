@@ -6,7 +6,6 @@ import functools
 import hashlib
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from flask import Request, current_app, request
@@ -131,7 +130,7 @@ class OAuthSignIn(HTTPAuthSignIn):
         # Not parsed by werkzeug, which would take only a part of a malformed header for the token.
         text = request.headers["Authorization"].strip(" ").partition(" ")[2].strip(" ")
         try:
-            token = self.verifier.verify(text, public_urls_of(_blueprint()).resource)
+            token = self.verifier.verify(text, public_urls_of(request.blueprint or "").resource)
             request.environ[ACCESS_TOKEN] = token
             if not self.auth.scopes <= token.scopes:
                 raise InsufficientScope(self.auth.scopes)
@@ -144,18 +143,18 @@ class OAuthSignIn(HTTPAuthSignIn):
 
     def _find_user(self, token: AccessToken) -> Any:
         callback = self.auth.verify_token_callback
-        user = True if callback is None else self.auth.ensure_sync(callback)(token)
+        if callback is None:
+            return token
+        user = self.auth.ensure_sync(callback)(token)
         if is_refused(user):
             facts = {"iss": token.issuer, "sub": one_line(token.id, MAX_QUOTED)}
             raise InvalidToken("verify_token returned no user", "The user of the access token is not known here", facts)
         return token if user is True else user
 
-    def apply_token(self, caller: Any) -> Any:
+    def apply_token(self, principal: str) -> tuple[frozenset[str], str]:
         token: AccessToken = request.environ[ACCESS_TOKEN]
         machine = token.client_id if token.subject is None else None
-        return replace(
-            caller, scopes=token.scopes, principal=_principal(token.issuer, token.subject, machine, caller.principal)
-        )
+        return token.scopes, _principal(token.issuer, token.subject, machine, principal)
 
 
 def _challenge(*parameters: tuple[str, str]) -> str:

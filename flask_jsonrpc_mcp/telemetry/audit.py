@@ -64,9 +64,9 @@ class Audit:
             return
         if not self._reads and method.read_only:
             return
-        caller, environ = call.caller, request.environ
+        caller = call.caller
         record = {
-            "time": datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+            "time": datetime.now(timezone.utc).isoformat("T", "milliseconds"),
             "id": call.id,
             "trace_id": _trace_id(call),
             "blueprint": registry.name,
@@ -75,8 +75,9 @@ class Audit:
             "caller": one_line(caller.name, MAX_QUOTED),
             "credential": caller.scheme,
             "address": caller.address,
-            "client": _client(call, environ),
-            "client_id": client_id(environ),
+            "client": _client(call),
+            # Without scopes there is no access token, and so no OAuth client.
+            "client_id": None if caller.scopes is None else client_id(request.environ),
             "scopes": None if caller.scopes is None else sorted(caller.scopes),
             "access": sorted(method.access),
             "confirmation": _confirmation(call, method.tool),
@@ -123,12 +124,12 @@ class AuditLog(Audit):
             logger.handle(logger.makeRecord(logger.name, logging.INFO, __file__, 0, text, (), None, "write", extra))
 
 
-def _client(call: Call, environ: Mapping[str, Any]) -> str | None:
+def _client(call: Call) -> str | None:
     """Return what the client calls itself. It can call itself anything."""
     info = call.meta.get(CLIENT_INFO)
     if isinstance(info, dict):
         return one_line(f"{info.get('name', '')} {info.get('version', '')}".strip(), MAX_QUOTED)
-    agent = environ.get("HTTP_USER_AGENT")
+    agent = request.environ.get("HTTP_USER_AGENT")
     return one_line(agent, MAX_QUOTED) if agent else None
 
 

@@ -24,7 +24,7 @@ _ALTERNATIVES = ("if", "then", "else")
 
 def hide_arguments(arguments: Any, schema: Schema) -> dict[str, str]:
     """Return the names of the arguments of a call, without their values."""
-    names = list(_named(arguments, schema))
+    names = _named(arguments, schema)
     size = len("".join(names).encode()) + len(names) * _HIDDEN_MEMBER
     return dict.fromkeys(names, HIDDEN) if size <= MAX_SHOWN else {"...": HIDDEN}
 
