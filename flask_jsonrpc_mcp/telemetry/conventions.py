@@ -64,11 +64,9 @@ class Failure:
     """How a request failed.
 
     :param type: The code of a JSON-RPC error, or ``tool_error`` for a result with ``isError``.
-    :param message: The message of a JSON-RPC error, which the client gets too.
     """
 
     type: str
-    message: str | None = None
 
     @property
     def labels(self) -> dict[str, str]:
@@ -151,6 +149,4 @@ def failure_of(result: Any) -> Failure | None:
 
 def failure_from(error: BaseException) -> Failure:
     """Describe the JSON-RPC error that an exception becomes."""
-    if isinstance(error, RpcError):
-        return Failure(str(error.code), error.rpc_message or error.message)
-    return Failure(str(InternalError.code))
+    return Failure(str(error.code if isinstance(error, RpcError) else InternalError.code))

@@ -181,7 +181,7 @@ class OpenTelemetry:
             span.set_attributes(outcome)
             labels = {**labels, **outcome}
         if failure is not None:
-            span.set_status(_ERROR if failure.message is None else Status(StatusCode.ERROR, failure.message))
+            span.set_status(_ERROR)  # without the text of the error, which may have been made of arguments
         elif self._record_results and isinstance(result, dict) and "content" in result:
             value = result.get("structuredContent", result["content"])
             span.set_attribute("gen_ai.tool.call.result", write(value).decode())
@@ -233,7 +233,7 @@ class OpenTelemetry:
                 if isinstance(response, RpcError):
                     failure = failure_from(response)
                     spans[key].set_attributes(failure.labels)
-                    spans[key].set_status(Status(StatusCode.ERROR, failure.message))
+                    spans[key].set_status(_ERROR)
             return responses
 
     def _session_ended(self, version: str, seconds: float) -> None:
