@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ..ask import InputNeeded, Question
 from ..auth import Caller
-from ..call import METHOD, Call, Detach
+from ..call import METHOD, Call, Detach, trace_headers
 from ..envelope import RpcRequest
 from ..errors import MAX_QUOTED, RpcError, one_line
 from ..http.routes import Route
@@ -252,8 +252,7 @@ def _continued(meta: Any, ambient: Context) -> Context:
     """Return the context of a client's span, from ``traceparent``, ``tracestate`` and ``baggage`` in its ``_meta``."""
     if not isinstance(meta, dict):
         return ambient
-    # The other keys of MCP have a prefix; these have none.
-    carrier = {key: value for key, value in meta.items() if "/" not in key and isinstance(value, str)}
+    carrier = trace_headers(meta)
     return propagate.extract(carrier, ambient) if carrier else ambient
 
 

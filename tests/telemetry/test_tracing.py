@@ -375,6 +375,23 @@ def test_a_traceparent_that_is_none_is_ignored(site: Site, recorder: Recorder, t
     assert recorder.take()[0]["parent"] is None
 
 
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"traceparent": TRACEPARENT, "tracestate": "x\nINFO a forged line"},
+        {"baggage": "x\nINFO a forged line" + "x" * 8192},
+        {"baggage": "x" * 100_000},
+    ],
+)
+def test_what_could_be_no_http_header_is_not_read_and_not_logged(
+    site: Site, caplog: pytest.LogCaptureFixture, sent: dict[str, str]
+) -> None:
+    """OpenTelemetry logs what it cannot parse as it is."""
+    params = {"name": "add", "arguments": {"a": 1, "b": 2}, "_meta": {**modern_meta(), **sent}}
+    assert ModernClient(site.client).post("tools/call", params).status_code == 200
+    assert [record.name for record in caplog.records if record.name.startswith("opentelemetry")] == []
+
+
 def test_a_method_without_a_request_around_it_belongs_to_the_span_of_the_client(recorder: Recorder) -> None:
     """As in a worker that runs a task: only the call is there, with the ``_meta`` of its request."""
     site = make_site(recorder)
