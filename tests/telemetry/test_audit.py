@@ -29,8 +29,11 @@ from tests.support import faces
 from tests.support.answering import Respondent
 from tests.support.issuer import issuing
 from tests.support.mcp_messages import ModernClient, modern_meta
+from tests.support.services import postgres, postgres_url
 from tests.support.tokens import bearer
 from tests.telemetry.spans import Recorder
+
+__all__ = ["postgres", "postgres_url"]
 
 
 class Kept(Audit):
@@ -383,6 +386,23 @@ def test_old_records_are_deleted(table: AuditTable, monkeypatch: pytest.MonkeyPa
     faces.rest("crash", {}).send(site.client)
     assert 77 not in [record["number"] for record in table.page() + table.page(78)]
     assert audit_table.PURGE_EVERY == 3600
+
+
+def test_postgresql_stores_every_text_that_a_caller_can_choose(postgres_url: str) -> None:
+    """It refuses a text that is longer than its column, or that has a NUL."""
+    engine = create_engine(postgres_url)
+    table = AuditTable(engine, arguments=True)
+    with issuing() as issuer:
+        rpc = McpBlueprint(audit=table, auth=OAuthResource(issuer.url))
+        site = Site(rpc, JSONRPC_MCP_PUBLIC_URL="https://site.example")
+        site.tool(lambda **values: None, name="change", params={"type": "object", "properties": {}})
+        for client_id in ("c" * 1500, "c" * 2100, "nul\0"):
+            token = issuer.token(client_id=client_id, sub="ada\0" + "a" * 600)
+            headers = {**bearer(token), "User-Agent": "u" * 600}
+            assert faces.rest("change", {"title\0": "a\0"}).send(site.client, headers).status_code == 200
+    assert [record["client_id"] for record in table.page()] == ["nul ", "c" * 2047 + "…", "c" * 1500]
+    assert len(table.page(client_id="c" * 1500)) == len(table.page(client_id="c" * 2100)) == 1
+    engine.dispose()
 
 
 def test_a_rollback_of_the_app_does_not_remove_the_record(table: AuditTable) -> None:
