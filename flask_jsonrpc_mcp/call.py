@@ -51,6 +51,9 @@ CLI = "cli"
 BRIDGE_HEADER = "Mcp-Bridge"
 """Sent by the bridge, so that the site knows that an MCP client is calling, and not a person."""
 
+MAX_TRACE_HEADER = 8192
+"""Maximum characters of one value of ``_meta`` that continues a trace, as W3C has it for ``baggage``."""
+
 POLL_EVERY = 1.0
 """Seconds between two checks whether the client has cancelled a running call."""
 
@@ -59,6 +62,23 @@ _CANNOT_CONFIRM = (
     " capability elicitation to /mcp (before 2026-07-28 it must also accept text/event-stream), or declare the tool"
     " with confirm_required=False to run it without the question"
 )
+
+
+def trace_headers(meta: Mapping[str, Any]) -> dict[str, str]:
+    """Return the part of a client's ``_meta`` that can continue its trace, such as ``traceparent`` and ``baggage``.
+
+    What could be no HTTP header is left out: libraries write what they cannot parse to the log as it is.
+    """
+    # The other keys of MCP have a prefix; these have none.
+    return {
+        name: value
+        for name, value in meta.items()
+        if "/" not in name
+        and isinstance(value, str)
+        and len(value) <= MAX_TRACE_HEADER
+        and value.isascii()
+        and value.isprintable()
+    }
 
 
 class Reporter(Protocol):

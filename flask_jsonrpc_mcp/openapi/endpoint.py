@@ -21,7 +21,7 @@ from werkzeug.http import dump_cookie, parse_cookie
 from werkzeug.routing import Rule
 from werkzeug.test import EnvironBuilder, run_wsgi_app
 
-from ..call import Call
+from ..call import Call, trace_headers
 from ..config import MAX_BODY
 from ..errors import InvalidParams, Problem, RpcError
 from ..sign_in import accepts_cookies
@@ -139,9 +139,9 @@ class Endpoint:
         environ["wsgi.url_scheme"] = request.environ["wsgi.url_scheme"]
         if not with_cookies:
             environ.pop("HTTP_COOKIE", None)
-        for name in _TRACE_HEADERS:
-            if isinstance(call.meta.get(name), str):
-                environ[f"HTTP_{name.upper()}"] = call.meta[name]
+        for name, value in trace_headers(call.meta).items():
+            if name in _TRACE_HEADERS:
+                environ[f"HTTP_{name.upper()}"] = value
         environ[INNER] = True
         return environ
 

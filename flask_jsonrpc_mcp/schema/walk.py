@@ -104,6 +104,8 @@ def resolve(root: Schema, reference: object) -> Any:
         return None
     found: Any = root
     for step in unquote(reference[2:]).split("/"):
+        if isinstance(found, list):
+            found = {str(index): part for index, part in enumerate(found)}
         if not isinstance(found, Mapping):
             return None
         found = found.get(step.replace("~1", "/").replace("~0", "~"))

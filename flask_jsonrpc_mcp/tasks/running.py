@@ -12,7 +12,7 @@ from flask import Flask, current_app
 
 from ..ask import InputNeeded
 from ..call import log_unexpected, new_id
-from ..errors import PROTOCOL_ERRORS, MethodNotFound, RpcError, ServerFault
+from ..errors import PROTOCOL_ERRORS, MethodNotFound, RpcError, ServerFault, one_line
 from ..invoke import invoke
 from ..registry import Registry
 from ..strict_json import write
@@ -154,5 +154,5 @@ class _Reporter:
 
     def log(self, level: str, data: Any, logger: str | None) -> None:
         # A part of the id: the whole of it is a key to the task.
-        facts = self._run.record.id[:8], self._run.record.method, data
+        facts = self._run.record.id[:8], self._run.record.method, one_line(str(data))
         self._app.logger.log(_LOG_LEVELS.get(level, logging.CRITICAL), "task %s… of %r: %s", *facts)

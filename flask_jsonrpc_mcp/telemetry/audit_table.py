@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+from ..errors import one_line
 from .audit import Audit
 
 try:
@@ -80,7 +81,8 @@ class AuditTable(Audit):
         self._lock = threading.Lock()
 
     def write(self, record: Mapping[str, Any]) -> None:
-        values = {**record, "time": datetime.fromisoformat(record["time"])}
+        values = {name: self._fit(name, value) for name, value in record.items()}
+        values["time"] = datetime.fromisoformat(record["time"])
         with self._open().begin() as connection:
             connection.execute(insert(self.table).values(values))
         self._purge()
@@ -96,13 +98,20 @@ class AuditTable(Audit):
         if before is not None:
             query = query.where(columns.number < before)
         for name, value in where.items():
-            query = query.where(columns[name] == value)
+            query = query.where(columns[name] == self._fit(name, value))
         with self._open().connect() as connection:
             rows = connection.execute(query).mappings().all()
         # SQLite returns times without their zone.
         return [
             {**row, "time": row["time"].replace(tzinfo=timezone.utc).isoformat(timespec="milliseconds")} for row in rows
         ]
+
+    def _fit(self, name: str, value: Any) -> Any:
+        """Cut a text to the length of its column, without NUL: PostgreSQL would refuse it, and callers choose some."""
+        kind = self.table.c[name].type
+        if isinstance(value, str) and isinstance(kind, String) and kind.length is not None:
+            return one_line(value, kind.length)
+        return value
 
     def _open(self) -> Engine:
         engine = self._make_engine() if self._make_engine is not None else self._engine
@@ -127,7 +136,7 @@ class AuditTable(Audit):
 
 def _make_table(name: str) -> Table:
     number = BigInteger().with_variant(Integer(), "sqlite")  # only INTEGER counts by itself in SQLite
-    texts = ("blueprint", "face", "tool", "caller", "credential", "address", "client", "client_id", "confirmation")
+    texts = ("blueprint", "face", "tool", "caller", "credential", "address", "client", "confirmation")
     return Table(
         name,
         MetaData(),
@@ -136,6 +145,7 @@ def _make_table(name: str) -> Table:
         Column("id", String(32), nullable=False, index=True),
         Column("trace_id", String(32)),
         *(Column(each, String(512)) for each in texts),
+        Column("client_id", String(2048)),  # those of our authorization server have up to 1,500
         Column("scopes", JSON),
         Column("access", JSON),
         Column("outcome", String(128), nullable=False),

@@ -18,6 +18,7 @@ from flask import request
 from ..ask import InputNeeded
 from ..envelope import RpcRequest
 from ..errors import MAX_QUOTED, InternalError, RpcError, one_line
+from ..mcp.extensions import find_method
 from ..mcp.http import SESSION_HEADER
 from ..mcp.protocol import CANCELLED, INITIALIZE, MODERN, RequestContext
 from ..mcp.server import METHODS
@@ -64,11 +65,9 @@ class Failure:
     """How a request failed.
 
     :param type: The code of a JSON-RPC error, or ``tool_error`` for a result with ``isError``.
-    :param message: The message of a JSON-RPC error, which the client gets too.
     """
 
     type: str
-    message: str | None = None
 
     @property
     def labels(self) -> dict[str, str]:
@@ -88,7 +87,7 @@ def operation_of(message: RpcRequest, context: RequestContext) -> Operation:
             )
             target = OTHER if known is None else known.name
     return _operation(
-        method if method in _KNOWN else OTHER,
+        method if method in _KNOWN or find_method(method, context.registry) else OTHER,
         target,
         context.version,
         context.headers is not None,
@@ -151,6 +150,4 @@ def failure_of(result: Any) -> Failure | None:
 
 def failure_from(error: BaseException) -> Failure:
     """Describe the JSON-RPC error that an exception becomes."""
-    if isinstance(error, RpcError):
-        return Failure(str(error.code), error.rpc_message or error.message)
-    return Failure(str(InternalError.code))
+    return Failure(str(error.code if isinstance(error, RpcError) else InternalError.code))

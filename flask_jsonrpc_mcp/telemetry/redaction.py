@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ..schema.walk import Schema, is_secret, resolve, walk
+from ..schema.walk import Schema, has_references, is_secret, resolve, subschemas
 from ..strict_json import write
 
 HIDDEN = "[hidden]"
@@ -18,8 +18,11 @@ MAX_SHOWN = 8192
 """Maximum bytes of the arguments of one call, as JSON."""
 
 _HIDDEN_MEMBER = len(f'"":"{HIDDEN}",')
-_BRANCHES = ("allOf", "anyOf", "oneOf")
-_ALTERNATIVES = ("if", "then", "else")
+
+# Where a schema has others, for the value itself, for its members of any name, and for its items.
+_BRANCHES = frozenset({"allOf", "anyOf", "dependencies", "dependentSchemas", "else", "if", "oneOf", "then"})
+_OF_MEMBERS = frozenset({"additionalProperties", "patternProperties", "unevaluatedProperties"})
+_OF_ITEMS = frozenset({"additionalItems", "contains", "items", "unevaluatedItems"})
 
 
 def hide_arguments(arguments: Any, schema: Schema) -> dict[str, str]:
@@ -38,7 +41,7 @@ def show_arguments(arguments: Any, schema: Schema) -> Any:
 
 def has_secrets(schema: Schema) -> bool:
     """Whether an argument, or a part of one, can be a secret."""
-    return any(map(is_secret, walk(schema)))
+    return any(is_secret(each) or _is_unclear(each, schema) for each in _applying([schema], schema, subschemas))
 
 
 def _named(arguments: Any, schema: Schema) -> Mapping[str, Any]:
@@ -46,7 +49,8 @@ def _named(arguments: Any, schema: Schema) -> Mapping[str, Any]:
         return arguments
     names = [*schema.get("properties", ())]
     listed = arguments if isinstance(arguments, Sequence) else ()
-    return {names[i] if i < len(names) else str(i): value for i, value in enumerate(listed)}
+    named = dict(zip(names, listed, strict=False))
+    return named | {str(i): HIDDEN for i in range(len(names), len(listed))}  # those without a name may be secrets
 
 
 def _without_secrets(value: Any, schemas: list[Any], root: Schema) -> Any:
@@ -54,6 +58,8 @@ def _without_secrets(value: Any, schemas: list[Any], root: Schema) -> Any:
     applying = [*_applying(schemas, root)]
     if any(map(is_secret, applying)):
         return SECRET
+    if any(_is_unclear(schema, root) for schema in applying):
+        return HIDDEN
     if isinstance(value, Mapping):
         return {
             name: HIDDEN if _is_unknown(applying, name) else _without_secrets(inner, _members(applying, name), root)
@@ -64,8 +70,18 @@ def _without_secrets(value: Any, schemas: list[Any], root: Schema) -> Any:
     return value
 
 
-def _applying(schemas: list[Any], root: Schema) -> Iterator[Schema]:
-    """Yield schemas, the targets of their references, and their branches."""
+def _branches(schema: Schema) -> list[Schema]:
+    return _below(schema, _BRANCHES)
+
+
+def _below(schema: Schema, keywords: frozenset[str]) -> list[Schema]:
+    return subschemas({keyword: schema[keyword] for keyword in keywords & schema.keys()})
+
+
+def _applying(
+    schemas: list[Any], root: Schema, parts: Callable[[Schema], list[Schema]] = _branches
+) -> Iterator[Schema]:
+    """Yield schemas, the targets of their references, and their parts."""
     seen: set[int] = set()
     waiting = list(schemas)
     while waiting:
@@ -75,9 +91,17 @@ def _applying(schemas: list[Any], root: Schema) -> Iterator[Schema]:
         seen.add(id(schema))
         yield schema
         waiting.append(resolve(root, schema.get("$ref")))
-        for keyword in _BRANCHES:
-            waiting += schema.get(keyword, ())
-        waiting += (schema.get(keyword) for keyword in _ALTERNATIVES)
+        waiting += parts(schema)
+
+
+def _is_unclear(schema: Schema, root: Schema) -> bool:
+    """Whether a schema refers to another that `resolve` does not find: that one may describe a secret."""
+    if "$ref" in schema and not isinstance(resolve(root, schema["$ref"]), (Mapping, bool)):
+        return True
+    if "$dynamicRef" in schema or "$recursiveRef" in schema:
+        return True
+    # Its references start at itself, and not at the root.
+    return "$id" in schema and schema is not root and has_references(schema)
 
 
 def _is_unknown(schemas: list[Schema], name: str) -> bool:
@@ -94,8 +118,7 @@ def _members(schemas: list[Schema], name: str) -> list[Any]:
     found: list[Any] = []
     for schema in schemas:
         found.append(schema.get("properties", {}).get(name))
-        found += schema.get("patternProperties", {}).values()  # those of other names too: rather too much is hidden
-        found.append(schema.get("additionalProperties"))
+        found += _below(schema, _OF_MEMBERS)  # those for other names too: rather too much is hidden
     return found
 
 
@@ -104,6 +127,5 @@ def _items(schemas: list[Schema], index: int) -> list[Any]:
     for schema in schemas:
         prefix = schema.get("prefixItems", ())
         found += prefix[index : index + 1]
-        items = schema.get("items")
-        found += items if isinstance(items, list) else [items]
+        found += _below(schema, _OF_ITEMS)
     return found

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ..ask import InputNeeded, Question
 from ..auth import Caller
-from ..call import METHOD, Call, Detach
+from ..call import METHOD, Call, Detach, trace_headers
 from ..envelope import RpcRequest
 from ..errors import MAX_QUOTED, RpcError, one_line
 from ..http.routes import Route
@@ -181,7 +181,7 @@ class OpenTelemetry:
             span.set_attributes(outcome)
             labels = {**labels, **outcome}
         if failure is not None:
-            span.set_status(_ERROR if failure.message is None else Status(StatusCode.ERROR, failure.message))
+            span.set_status(_ERROR)  # without the text of the error, which may have been made of arguments
         elif self._record_results and isinstance(result, dict) and "content" in result:
             value = result.get("structuredContent", result["content"])
             span.set_attribute("gen_ai.tool.call.result", write(value).decode())
@@ -233,7 +233,7 @@ class OpenTelemetry:
                 if isinstance(response, RpcError):
                     failure = failure_from(response)
                     spans[key].set_attributes(failure.labels)
-                    spans[key].set_status(Status(StatusCode.ERROR, failure.message))
+                    spans[key].set_status(_ERROR)
             return responses
 
     def _session_ended(self, version: str, seconds: float) -> None:
@@ -252,8 +252,7 @@ def _continued(meta: Any, ambient: Context) -> Context:
     """Return the context of a client's span, from ``traceparent``, ``tracestate`` and ``baggage`` in its ``_meta``."""
     if not isinstance(meta, dict):
         return ambient
-    # The other keys of MCP have a prefix; these have none.
-    carrier = {key: value for key, value in meta.items() if "/" not in key and isinstance(value, str)}
+    carrier = trace_headers(meta)
     return propagate.extract(carrier, ambient) if carrier else ambient
 
 

@@ -234,11 +234,15 @@ def test_the_inner_request_has_the_address_of_the_outer_one(app: Flask) -> None:
 
 
 def test_the_trace_of_an_mcp_client_is_passed_on(app: Flask) -> None:
-    app.add_url_rule("/trace", "trace", lambda: request.headers.get("Traceparent", ""))
+    app.add_url_rule("/trace", "trace", lambda: request.headers.get("Traceparent", "none"))
     site = site_with(app, ("trace", "trace"))
     params = {"name": "trace", "arguments": {}, "_meta": {"traceparent": "00-a-b-01"}}
     result = ModernClient(site.client).post("tools/call", params).get_json()["result"]
     assert result["content"][0]["text"] == "00-a-b-01"
+    for wrong in ("00-a\nb", "00-\u00e9", "0" * 8193):
+        params = {"name": "trace", "arguments": {}, "_meta": {"traceparent": wrong}}
+        result = ModernClient(site.client).post("tools/call", params).get_json()["result"]
+        assert result["content"][0]["text"] == "none", "no HTTP header could be that"
 
 
 def test_the_inner_request_has_its_own_g_and_teardown_and_the_same_thread(app: Flask) -> None:

@@ -214,18 +214,18 @@ def test_progress_is_the_message_of_the_task(make_site: Callable[..., Site], hel
 def test_the_log_of_a_task_is_the_log_of_the_app(
     make_site: Callable[..., Site], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """MCP has no place for it, and the whole id of a task is a key to it."""
+    """MCP has no place for it, and the whole id of a task is a key to it. Each message is one line."""
     site = make_site()
 
     @site.rpc.tool(task=True)
     def tell() -> None:
-        current_call.log("warning", "disk is full")
+        current_call.log("warning", "disk is full\nof x")
 
     client = TaskClient(site.client)
     task_id = client.start("tell")
     client.end(task_id)
     [record] = [each for each in caplog.records if "disk is full" in each.getMessage()]
-    assert (record.levelname, record.getMessage()) == ("WARNING", f"task {task_id[:8]}… of 'tell': disk is full")
+    assert (record.levelname, record.getMessage()) == ("WARNING", f"task {task_id[:8]}… of 'tell': disk is full of x")
     assert task_id not in caplog.text
 
 

@@ -29,8 +29,11 @@ from tests.support import faces
 from tests.support.answering import Respondent
 from tests.support.issuer import issuing
 from tests.support.mcp_messages import ModernClient, modern_meta
+from tests.support.services import postgres, postgres_url
 from tests.support.tokens import bearer
 from tests.telemetry.spans import Recorder
+
+__all__ = ["postgres", "postgres_url"]
 
 
 class Kept(Audit):
@@ -233,6 +236,21 @@ def model(login: Login) -> None: ...
 def loaded(name: str = "", password: Any = "") -> None: ...
 
 
+PIN: dict[str, Any] = {"properties": {"pin": {"writeOnly": True}}}
+
+REFERENCES: list[tuple[dict[str, Any], dict[str, Any], Any]] = [
+    ({"$ref": "#/$defs/a/anyOf/1"}, {}, {"pin": "[secret]"}),
+    # References that are not followed: what is below may be a secret.
+    ({"$ref": "#pin"}, {"$anchor": "pin"}, "[hidden]"),
+    ({"$ref": "pin.json"}, {"$id": "pin.json"}, "[hidden]"),
+    ({"$dynamicRef": "#pin"}, {"$dynamicAnchor": "pin"}, "[hidden]"),
+    (
+        {"$id": "own.json", "$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [{}, PIN]}}},
+        {"properties": {}},
+        "[hidden]",
+    ),
+]
+
 SECRETS: list[tuple[Any, dict[str, Any], Any, Any]] = [
     (
         plain,
@@ -264,6 +282,11 @@ SECRETS: list[tuple[Any, dict[str, Any], Any, Any]] = [
             ({"prefixItems": [{}, {"writeOnly": True}]}, ["a", "hunter2"], ["a", "[secret]"]),
             ({"patternProperties": {"^pin": {"writeOnly": True}}}, {"pin": "hunter2"}, {"pin": "[secret]"}),
             ({"additionalProperties": {"writeOnly": True}}, {"pin": "hunter2"}, {"pin": "[secret]"}),
+            ({"unevaluatedProperties": {"writeOnly": True}}, {"pin": "hunter2"}, {"pin": "[secret]"}),
+            ({"dependentSchemas": {"a": PIN}}, {"a": 1, "pin": "hunter2"}, {"a": 1, "pin": "[secret]"}),
+            ({"dependencies": {"a": PIN, "b": ["a"]}}, {"a": 1, "pin": "hunter2"}, {"a": 1, "pin": "[secret]"}),
+            ({"unevaluatedItems": {"writeOnly": True}}, ["hunter2"], ["[secret]"]),
+            ({"contains": {"writeOnly": True}}, ["hunter2"], ["[secret]"]),
         ]
     ),
     (
@@ -278,6 +301,39 @@ SECRETS: list[tuple[Any, dict[str, Any], Any, Any]] = [
         {"password": {"key": "hunter2", "ring": {"key": "hunter3"}}},
         {"password": {"key": "[secret]", "ring": {"key": "[secret]"}}},
     ),
+    (
+        loaded,
+        {"params": {"type": "object", "properties": {"name": {}, "password": {"writeOnly": True}}}},
+        ["ada", "hunter2", "hunter3"],
+        {"name": "ada", "password": "[secret]", "2": "[hidden]"},
+    ),
+    (
+        loaded,
+        {
+            "params": {
+                "$schema": "http://json-schema.org/draft-07/schema#",
+                "type": "object",
+                "properties": {"password": {"items": [{}], "additionalItems": {"writeOnly": True}}},
+            }
+        },
+        {"password": ["a", "hunter2"]},
+        {"password": ["[secret]", "[secret]"]},
+    ),
+    *(
+        (
+            loaded,
+            {
+                "params": {
+                    "type": "object",
+                    "properties": {"name": {"type": "string"}, "password": reference},
+                    "$defs": {"a": {"anyOf": [{"type": "null"}, {"type": "object", **PIN, **definition}]}},
+                }
+            },
+            {"name": "ada", "password": {"pin": "hunter2"}},
+            {"name": "ada", "password": shown},
+        )
+        for reference, definition, shown in REFERENCES
+    ),
 ]
 
 
@@ -291,6 +347,22 @@ def test_secrets_are_never_shown(func: Any, options: Any, arguments: Any, shown:
     record = audit.take()
     assert record["arguments"] == shown
     assert "hunter" not in json.dumps(record)
+
+
+def test_an_exception_is_not_recorded_if_a_reference_that_is_not_followed_may_be_a_secret() -> None:
+    recorder = Recorder(record_arguments=True)
+    site = Site(McpBlueprint(telemetry=[recorder.telemetry]))
+
+    def refuse(**arguments: Any) -> None:
+        raise LookupError(f"no {arguments}")
+
+    pin = {"$anchor": "pin", "type": "string"}
+    for name, reference, events in (("unclear", "#pin", None), ("clear", "#/$defs/pin", ["exception"])):
+        properties = {"pin": {"$ref": reference}}
+        site.rpc.add_method(name, refuse, params={"type": "object", "properties": properties, "$defs": {"pin": pin}})
+        faces.jsonrpc(name, {"pin": "hunter2"}).send(site.client)
+        [span] = recorder.take()
+        assert span.get("events") == events
 
 
 def test_a_secret_is_published_as_write_only(site: Site) -> None:
@@ -383,6 +455,23 @@ def test_old_records_are_deleted(table: AuditTable, monkeypatch: pytest.MonkeyPa
     faces.rest("crash", {}).send(site.client)
     assert 77 not in [record["number"] for record in table.page() + table.page(78)]
     assert audit_table.PURGE_EVERY == 3600
+
+
+def test_postgresql_stores_every_text_that_a_caller_can_choose(postgres_url: str) -> None:
+    """It refuses a text that is longer than its column, or that has a NUL."""
+    engine = create_engine(postgres_url)
+    table = AuditTable(engine, arguments=True)
+    with issuing() as issuer:
+        rpc = McpBlueprint(audit=table, auth=OAuthResource(issuer.url))
+        site = Site(rpc, JSONRPC_MCP_PUBLIC_URL="https://site.example")
+        site.tool(lambda **values: None, name="change", params={"type": "object", "properties": {}})
+        for client_id in ("c" * 1500, "c" * 2100, "nul\0"):
+            token = issuer.token(client_id=client_id, sub="ada\0" + "a" * 600)
+            headers = {**bearer(token), "User-Agent": "u" * 600}
+            assert faces.rest("change", {"title\0": "a\0"}).send(site.client, headers).status_code == 200
+    assert [record["client_id"] for record in table.page()] == ["nul ", "c" * 2047 + "…", "c" * 1500]
+    assert len(table.page(client_id="c" * 1500)) == len(table.page(client_id="c" * 2100)) == 1
+    engine.dispose()
 
 
 def test_a_rollback_of_the_app_does_not_remove_the_record(table: AuditTable) -> None:

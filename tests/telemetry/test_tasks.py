@@ -50,6 +50,10 @@ def test_a_run_in_a_worker_is_traced_counted_and_audited(tmp_path: Path) -> None
 
     LocalWorker(site.app, 1).run(burst=True)
     assert client.end(created["taskId"])["status"] == "completed"
+    assert {labels[0] for labels in metrics_of(site)["mcp_server_operation_duration_seconds_count"]} == {
+        "tools/call",
+        "tasks/get",
+    }
     request, run, *_ = recorder.take()
     assert (request["name"], request["parent"], "status" in request) == ("tools/call work", PARENT, False)
     assert (run["name"], run["kind"], run["parent"]) == ("execute_tool work", "INTERNAL", "tools/call work")

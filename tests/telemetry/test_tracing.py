@@ -204,19 +204,39 @@ def test_a_tool_that_fails_names_its_exception_and_not_its_text(site: Site, reco
     ]
 
 
+def test_an_error_of_a_prompt_or_resource_is_a_code_without_its_text(site: Site, recorder: Recorder) -> None:
+    """The text may have been made of arguments."""
+
+    @site.rpc.prompt("login")
+    def login(password: str) -> str:
+        raise RpcError(f"wrong password {password}")
+
+    @site.rpc.resource("keys://{key}")
+    def key_of(key: str) -> str:
+        raise RpcError("no such key", code=-32050)
+
+    client = ModernClient(site.client)
+    client.post("prompts/get", {"name": "login", "arguments": {"password": "hunter2"}})
+    client.post("resources/read", {"uri": "keys://hunter2"})
+    requests = [span for span in recorder.take() if span["kind"] == "SERVER"]
+    assert [(span["attributes"]["error.type"], span["status"]) for span in requests] == [
+        ("-32000", ("ERROR", None)),
+        ("-32050", ("ERROR", None)),
+    ]
+
+
 def test_a_json_rpc_error_is_the_status_of_its_span(site: Site, recorder: Recorder) -> None:
     client = ModernClient(site.client)
     client.call("no such tool")
     client.post("no/such/method")
     client.call("add", {"a": 1, "b": 2}, Mcp_Name="other")
     codes = [{"error.type": code, "rpc.response.status_code": code} for code in ("-32602", "-32601", "-32020")]
-    unknown = server_span("tools/call", attributes={**codes[0]}, status=("ERROR", "Unknown tool: no such tool"))
+    unknown = server_span("tools/call", attributes={**codes[0]}, status=("ERROR", None))
     unknown["attributes"] |= {"gen_ai.tool.name": "no such tool", "gen_ai.operation.name": "execute_tool"}
-    mismatch = "Header mismatch: Mcp-Name is 'other', but the body has 'add'"
     assert recorder.take() == [
         unknown,
-        server_span("_OTHER", attributes=codes[1], status=("ERROR", "Method not found")),
-        server_span("tools/call", "add", attributes=codes[2], status=("ERROR", mismatch)),
+        server_span("_OTHER", attributes=codes[1], status=("ERROR", None)),
+        server_span("tools/call", "add", attributes=codes[2], status=("ERROR", None)),
     ]
 
 
@@ -289,7 +309,7 @@ def test_a_question_that_a_client_cannot_answer_is_an_error_of_its_span(recorder
     failure = {"error": {"code": -32603, "message": "No window"}}
     Respondent(client, [failure]).call("greet")
     [asked] = [span for span in recorder.take() if span["kind"] == "CLIENT"]
-    assert asked["status"][0] == "ERROR"
+    assert asked["status"] == ("ERROR", None)
     assert asked["attributes"] == {
         "mcp.method.name": "elicitation/create",
         "error.type": asked["attributes"]["rpc.response.status_code"],
@@ -353,6 +373,23 @@ def test_a_traceparent_that_is_none_is_ignored(site: Site, recorder: Recorder, t
     params = {"name": "add", "arguments": {"a": 1, "b": 2}, "_meta": {**modern_meta(), "traceparent": traceparent}}
     assert ModernClient(site.client).post("tools/call", params).status_code == 200
     assert recorder.take()[0]["parent"] is None
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"traceparent": TRACEPARENT, "tracestate": "x\nINFO a forged line"},
+        {"baggage": "x\nINFO a forged line" + "x" * 8192},
+        {"baggage": "x" * 100_000},
+    ],
+)
+def test_what_could_be_no_http_header_is_not_read_and_not_logged(
+    site: Site, caplog: pytest.LogCaptureFixture, sent: dict[str, str]
+) -> None:
+    """OpenTelemetry logs what it cannot parse as it is."""
+    params = {"name": "add", "arguments": {"a": 1, "b": 2}, "_meta": {**modern_meta(), **sent}}
+    assert ModernClient(site.client).post("tools/call", params).status_code == 200
+    assert [record.name for record in caplog.records if record.name.startswith("opentelemetry")] == []
 
 
 def test_a_method_without_a_request_around_it_belongs_to_the_span_of_the_client(recorder: Recorder) -> None:
