@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from flask import Request, Response, current_app, url_for
@@ -25,7 +26,7 @@ from ..errors import (
 from ..registry import Registry
 from ..tasks import tasks_of
 from ..tasks.describing import describe_plainly, list_own, poll_interval
-from ..tasks.records import COMPLETED, TaskRecord
+from ..tasks.records import COMPLETED, TaskRecord, TasksUnavailable
 from ..tasks.service import Tasks, error_of, result_of
 from .io import call_error, call_error_message, first_values, json_response, rest_error_body
 from .preferences import Preferences
@@ -53,7 +54,8 @@ class Handle:
         deadline = time.monotonic() + (preferences.wait or 0)
         while not self.record.is_over and time.monotonic() < deadline:
             time.sleep(LOOK_EVERY)
-            self.record = service.get(self.record.id, registry, call.caller)
+            with suppress(TasksUnavailable):  # logged; the task goes on
+                self.record = service.get(self.record.id, registry, call.caller)
 
     @property
     def outcome(self) -> Any:

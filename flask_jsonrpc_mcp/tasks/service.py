@@ -6,6 +6,7 @@ import json
 import secrets
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ from .records import (
     RUNNING,
     Records,
     TaskRecord,
+    TasksUnavailable,
     add,
     count_waiting,
     ending,
@@ -281,7 +283,8 @@ class Tasks:
         """Return whether any worker was seen lately."""
         read, found = self._workers_read
         if time.monotonic() - read > 1:
-            found = bool(self.records.seen_workers(WORKER_SEEN))
+            with suppress(TasksUnavailable):  # logged; a handle is sent without it
+                found = bool(self.records.seen_workers(WORKER_SEEN))
             self._workers_read = time.monotonic(), found
         return found
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from werkzeug.test import TestResponse
 
 from flask_jsonrpc_mcp import McpBlueprint, RpcError, current_call, mcp_tool
+from flask_jsonrpc_mcp.tasks import tasks_of
 from flask_jsonrpc_mcp.testing import McpTestClient
 from tests.conftest import Site, asking, basic, make_auth, make_token_auth
 
@@ -147,6 +150,36 @@ def test_a_caller_who_waits_in_vain_gets_a_handle(site: Site, worker: McpTestCli
     response = site.invoke("reports.build", {"year": 2026}, headers={"Prefer": "wait=0"})
     task_of(response, **QUEUED)
     assert (response.status_code, response.headers["Preference-Applied"]) == (202, "wait=0")
+
+
+class NoTables:
+    """An engine that makes the database unusable as soon as a task is stored."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def offer(self, task_id: str, queue: str | None) -> None:
+        self.rename("mcp_{}", "{}_away")
+
+    def rename(self, old: str, new: str) -> None:
+        with closing(sqlite3.connect(self.file)) as connection:
+            for table in ("tasks", "task_workers"):
+                connection.execute(f"ALTER TABLE {old.format(table)} RENAME TO {new.format(table)}")
+
+
+@pytest.mark.parametrize("path", ["/mcp/tools/reports.build", "/jsonrpc"])
+def test_a_caller_who_waits_keeps_the_handle_when_the_database_fails(tmp_path: Path, path: str) -> None:
+    """A caller who is told to try again would run the tool twice."""
+    engine = NoTables(tmp_path / "tasks.db")
+    site = make_site(JSONRPC_MCP_TASKS=engine, JSONRPC_MCP_TASKS_DATABASE=f"sqlite:///{engine.file}")
+    body = {"year": 2026} if path != "/jsonrpc" else asking("reports.build", {"year": 2026})
+    response = site.client.post(path, json=body, headers={"Prefer": "wait=2"})
+    assert response.status_code == 202
+    task = task_of(response, **QUEUED)
+    assert response.headers["Location"] == task["url"]
+    engine.rename("{}_away", "mcp_{}")
+    task_of(site.client.get(task["url"]), **QUEUED)
+    tasks_of(site.app).records.close()
 
 
 def test_a_tool_that_requires_tasks_always_answers_with_one(site: Site, worker: McpTestClient) -> None:
