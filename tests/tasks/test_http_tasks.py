@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import threading
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,16 @@ import pytest
 from werkzeug.test import TestResponse
 
 from flask_jsonrpc_mcp import McpBlueprint, RpcError, current_call, mcp_tool
+from flask_jsonrpc_mcp.levels import EXTENSION as WAITING
+from flask_jsonrpc_mcp.levels import waiting_slot
 from flask_jsonrpc_mcp.tasks import tasks_of
 from flask_jsonrpc_mcp.testing import McpTestClient
 from tests.conftest import Site, asking, basic, make_auth, make_token_auth
+from tests.support.waiting import until
 
 ASYNC = {"Prefer": "respond-async"}
 WRITER, ADMIN = basic("writer"), basic("admin")
+INVALID_CURSOR = "Invalid cursor: send the nextCursor of the page before, or none"
 NO_WORKER = "Waiting for a worker; none is running"
 
 
@@ -150,6 +155,42 @@ def test_a_caller_who_waits_in_vain_gets_a_handle(site: Site, worker: McpTestCli
     response = site.invoke("reports.build", {"year": 2026}, headers={"Prefer": "wait=0"})
     task_of(response, **QUEUED)
     assert (response.status_code, response.headers["Preference-Applied"]) == (202, "wait=0")
+
+
+@pytest.mark.parametrize("path", ["/mcp/tools/reports.build", "/jsonrpc"])
+def test_a_caller_gets_a_handle_at_once_if_too_many_wait_already(tmp_path: Path, path: str) -> None:
+    database = f"sqlite:///{tmp_path / 'tasks.db'}"
+    site = make_site(JSONRPC_MCP_TASKS_DATABASE=database, JSONRPC_MCP_MAX_WAITING=1)
+    body = {"year": 2026} if path != "/jsonrpc" else asking("reports.build", {"year": 2026})
+    with site.app.app_context(), waiting_slot():
+        response = site.client.post(path, json=body, headers={"Prefer": "respond-async, wait=30"})
+        assert (response.status_code, response.headers["Preference-Applied"]) == (202, "respond-async")
+    waited = site.client.post(path, json=body, headers={"Prefer": "respond-async, wait=30"})
+    assert (waited.status_code, waited.headers["Preference-Applied"]) == (200, "respond-async, wait=30")
+
+
+def test_a_caller_who_waits_counts_as_a_client_that_waits(tmp_path: Path) -> None:
+    database = f"sqlite:///{tmp_path / 'tasks.db'}"
+    site = make_site(JSONRPC_MCP_TASKS_DATABASE=database, JSONRPC_MCP_MAX_WAITING=1)
+    may_end, replies = threading.Event(), []
+
+    @site.rpc.tool("reports.long", task=True)
+    def long() -> str:
+        """Build a report that takes long."""
+        assert may_end.wait(60)
+        return "long"
+
+    def call() -> None:
+        replies.append(site.invoke("reports.long", {}, headers={"Prefer": "wait=60"}))
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    until(lambda: site.app.extensions.get(WAITING))
+    second = site.invoke("reports.build", {"year": 2026}, headers={"Prefer": "wait=60"})
+    may_end.set()
+    thread.join()
+    assert (second.status_code, replies[0].get_json()) == (202, {"result": "long"})
+    assert not site.app.extensions[WAITING]
 
 
 class NoTables:
@@ -346,8 +387,8 @@ def test_those_who_have_not_signed_in_have_no_list(site: Site, worker: McpTestCl
     ("query", "message"),
     [
         ("status=lost", "status must be one of working, input_required, completed, failed, cancelled"),
-        ("cursor=nonsense", "Invalid cursor: send the nextCursor of the page before, or none"),
-        ("cursor=%C3%BC", "Invalid cursor: send the nextCursor of the page before, or none"),
+        ("cursor=nonsense", INVALID_CURSOR),
+        ("cursor=%C3%BC", INVALID_CURSOR),
     ],
 )
 def test_a_list_says_what_it_does_not_understand(site: Site, worker: McpTestClient, query: str, message: str) -> None:
