@@ -11,6 +11,7 @@ from typing import Any
 from flask import Flask, current_app
 
 from ..ask import InputNeeded
+from ..auth import Caller
 from ..call import log_unexpected, new_id
 from ..errors import PROTOCOL_ERRORS, MethodNotFound, RpcError, ServerFault
 from ..invoke import invoke
@@ -87,27 +88,37 @@ def _run_method(app: Flask, service: Tasks, run: Run) -> tuple[str, dict[str, An
     registry = service.registry_of(run.record)
     with request_of(app, registry, run.record):
         try:
-            return COMPLETED, _checked_size(success(_call(app, registry, run)), service, run.record), None
+            try:
+                if registry is None:
+                    raise MethodNotFound(run.record.method)
+                caller = _restore(app, registry, run.record)
+            except RpcError as error:
+                return _failed_by(error, run)
+            call = call_of(run.record, caller, reporter=_Reporter(app, run), cancellation=run.cancellation)
+            return COMPLETED, _checked_size(success(invoke(call, registry)), service, run.record), None
         except InputNeeded as needed:
             return _ask(service, run, needed)
         except RpcError as error:
             return _ended_by(error, run)
-        except Exception as error:  # of a callback of the app, such as user_loader
+        # Of a callback of the app, such as user_loader. BaseException, because sys.exit() there must not end the worker.
+        except BaseException as error:
             fault = ServerFault(new_id())
             log_unexpected(error, fault.error_id)
             return FAILED, failure(fault), fault.message
 
 
-def _call(app: Flask, registry: Registry | None, run: Run) -> Any:
-    record = run.record
-    if registry is not None and registry.restore is not None:
+def _restore(app: Flask, registry: Registry, record: TaskRecord) -> Caller:
+    """Restore what the task carries, and its caller.
+
+    :raises MethodNotFound: if the caller is gone.
+    """
+    if registry.restore is not None:
         carried = (record.call or {}).get("carried")
         app.ensure_sync(registry.restore)(carried)  # first, because the user may depend on it
-    caller = None if registry is None else restore_caller(record, registry.auth)
-    if registry is None or caller is None:
+    caller = restore_caller(record, registry.auth)
+    if caller is None:
         raise MethodNotFound(record.method)
-    call = call_of(record, caller, reporter=_Reporter(app, run), cancellation=run.cancellation)
-    return invoke(call, registry)
+    return caller
 
 
 def _checked_size(outcome: dict[str, Any], service: Tasks, record: TaskRecord) -> dict[str, Any]:
@@ -130,11 +141,15 @@ def _ask(service: Tasks, run: Run, needed: InputNeeded) -> tuple[str, dict[str, 
 
 
 def _ended_by(error: RpcError, run: Run) -> tuple[str, dict[str, Any] | None, str | None]:
+    if isinstance(error, PROTOCOL_ERRORS) or run.cancellation.by_client:
+        return _failed_by(error, run)
+    return COMPLETED, failure(error), None
+
+
+def _failed_by(error: RpcError, run: Run) -> tuple[str, dict[str, Any] | None, str | None]:
     if run.cancellation.by_client:
         return CANCELLED, None, None
-    if isinstance(error, PROTOCOL_ERRORS):
-        return FAILED, failure(error), error.message
-    return COMPLETED, failure(error), None
+    return FAILED, failure(error), error.message
 
 
 def _log_dropped(app: Flask, record: TaskRecord, state: str) -> None:
