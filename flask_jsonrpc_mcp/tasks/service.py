@@ -158,7 +158,9 @@ class Tasks:
 
         :raises UnknownTask: if there is no such task, or the caller may not see it, or it has expired.
         """
-        record = self.records.get(task_id) if task_id.isascii() and len(task_id) <= 64 else None
+        # PostgreSQL refuses a text with NUL.
+        is_possible = task_id.isascii() and task_id.isprintable() and len(task_id) <= 64
+        record = self.records.get(task_id) if is_possible else None
         if record is None or record.expires <= time.time() or record.blueprint != self.name_of(registry):
             raise UnknownTask()
         if not may_see(caller, record):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import sqlite3
 import threading
@@ -394,6 +395,18 @@ def test_those_who_have_not_signed_in_have_no_list(site: Site, worker: McpTestCl
 def test_a_list_says_what_it_does_not_understand(site: Site, worker: McpTestClient, query: str, message: str) -> None:
     response = site.client.get(f"/mcp/tasks?{query}", headers=WRITER)
     assert (response.status_code, response.get_json()["error"]["message"]) == (400, message)
+
+
+def test_an_id_or_cursor_with_nul_is_as_any_other_that_never_was(postgres_url: str) -> None:
+    """PostgreSQL refuses a text with NUL."""
+    site = make_site(JSONRPC_MCP_TASKS_DATABASE=postgres_url)
+    by_path, by_rpc = site.client.get("/mcp/tasks/a%00"), site.rpc_post(asking("rpc.tasks.get", ["a\0"]))
+    assert (by_path.status_code, by_path.get_json()["error"]["code"]) == (404, "task_not_found")
+    assert by_rpc.get_json()["error"] == {"code": -32602, "message": "Task not found"}
+    cursor = base64.urlsafe_b64encode(bytes(8) + b"a\0").decode()
+    listed = site.client.get("/mcp/tasks", query_string={"cursor": cursor}, headers=WRITER)
+    assert (listed.status_code, listed.get_json()["error"]["message"]) == (400, INVALID_CURSOR)
+    tasks_of(site.app).records.close()
 
 
 def test_without_a_tool_with_tasks_there_is_nothing_at_these_paths() -> None:
