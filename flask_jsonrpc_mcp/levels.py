@@ -1,7 +1,7 @@
 """How many streams, waiting threads and overdue methods this process has, for telemetry and for limits.
 
-``JSONRPC_MCP_MAX_WAITING`` limits the threads that wait: for an answer of a client, for changes to send to it, for it to
-read, or for a task. So the other threads of the server stay free.
+``JSONRPC_MCP_MAX_WAITING`` limits the threads that wait: for an answer of a client, for changes to send to it, for it
+to read, or for a task. So the other threads of the server stay free.
 """
 
 from __future__ import annotations

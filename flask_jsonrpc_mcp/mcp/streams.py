@@ -25,7 +25,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from flask import Response, current_app
+from flask import Response
 from werkzeug.wsgi import ClosingIterator
 
 from .. import levels

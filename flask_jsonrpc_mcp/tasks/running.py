@@ -100,7 +100,7 @@ def _run_method(app: Flask, service: Tasks, run: Run) -> tuple[str, dict[str, An
             return _ask(service, run, needed)
         except RpcError as error:
             return _ended_by(error, run)
-        # Of a callback of the app, such as user_loader. BaseException, because sys.exit() there must not end the worker.
+        # Of a callback of the app, such as user_loader. Also sys.exit(), which must not end the worker.
         except BaseException as error:
             fault = ServerFault(new_id())
             log_unexpected(error, fault.error_id)
