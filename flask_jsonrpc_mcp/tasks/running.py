@@ -13,7 +13,7 @@ from flask import Flask, current_app
 from ..ask import InputNeeded
 from ..auth import Caller
 from ..call import log_unexpected, new_id
-from ..errors import PROTOCOL_ERRORS, MethodNotFound, RpcError, ServerFault
+from ..errors import PROTOCOL_ERRORS, MethodNotFound, RpcError, ServerFault, one_line
 from ..invoke import invoke
 from ..registry import Registry
 from ..strict_json import write
@@ -93,13 +93,13 @@ def _run_method(app: Flask, service: Tasks, run: Run) -> tuple[str, dict[str, An
                     raise MethodNotFound(run.record.method)
                 caller = _restore(app, registry, run.record)
             except RpcError as error:
-                return _failed_by(error, run)
+                return _ended_by(error, service, run, is_failed=True)
             call = call_of(run.record, caller, reporter=_Reporter(app, run), cancellation=run.cancellation)
             return COMPLETED, _checked_size(success(invoke(call, registry)), service, run.record), None
         except InputNeeded as needed:
             return _ask(service, run, needed)
         except RpcError as error:
-            return _ended_by(error, run)
+            return _ended_by(error, service, run)
         # Of a callback of the app, such as user_loader. Also sys.exit(), which must not end the worker.
         except BaseException as error:
             fault = ServerFault(new_id())
@@ -122,13 +122,14 @@ def _restore(app: Flask, registry: Registry, record: TaskRecord) -> Caller:
 
 
 def _checked_size(outcome: dict[str, Any], service: Tasks, record: TaskRecord) -> dict[str, Any]:
+    """Return an outcome, or an error if it is too large to store."""
     size, limit = len(write(outcome)), service.setting("TASK_MAX_RESULT")
     if size <= limit:
         return outcome
     facts = {"tool": record.method, "size": size, "limit": limit}
     text = "the result of a task of %(tool)r has %(size)d bytes; %(limit)d are kept"
     service.app.logger.warning(text, facts, extra=facts)
-    raise RpcError(f"The result has {size} bytes; a task can store at most {limit}")
+    return failure(RpcError(f"The result has {size} bytes; a task can store at most {limit}"))
 
 
 def _ask(service: Tasks, run: Run, needed: InputNeeded) -> tuple[str, dict[str, Any] | None, str | None]:
@@ -136,20 +137,19 @@ def _ask(service: Tasks, run: Run, needed: InputNeeded) -> tuple[str, dict[str, 
         if service.ask(run.record, needed):
             return INPUT_REQUIRED, None, None
     except RpcError as error:
-        return _ended_by(error, run)
+        return _ended_by(error, service, run)
     return CANCELLED, None, None  # or it is not this run's any more, and nothing is stored
 
 
-def _ended_by(error: RpcError, run: Run) -> tuple[str, dict[str, Any] | None, str | None]:
-    if isinstance(error, PROTOCOL_ERRORS) or run.cancellation.by_client:
-        return _failed_by(error, run)
-    return COMPLETED, failure(error), None
-
-
-def _failed_by(error: RpcError, run: Run) -> tuple[str, dict[str, Any] | None, str | None]:
+def _ended_by(
+    error: RpcError, service: Tasks, run: Run, *, is_failed: bool = False
+) -> tuple[str, dict[str, Any] | None, str | None]:
     if run.cancellation.by_client:
         return CANCELLED, None, None
-    return FAILED, failure(error), error.message
+    outcome = _checked_size(failure(error), service, run.record)
+    if is_failed or isinstance(error, PROTOCOL_ERRORS):
+        return FAILED, outcome, error.message
+    return COMPLETED, outcome, None
 
 
 def _log_dropped(app: Flask, record: TaskRecord, state: str) -> None:
@@ -165,7 +165,8 @@ class _Reporter:
         self._run = run
 
     def progress(self, done: float, total: float | None, message: str | None) -> None:
-        self._run.progress = {"done": done, "total": total, "message": message}
+        text = None if message is None else one_line(message)
+        self._run.progress = {"done": done, "total": total, "message": text}
 
     def log(self, level: str, data: Any, logger: str | None) -> None:
         # A part of the id: the whole of it is a key to the task.

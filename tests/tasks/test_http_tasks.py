@@ -258,6 +258,25 @@ def test_an_error_of_the_tool_is_written_as_in_the_plain_call(site: Site, worker
     }
 
 
+def test_errors_and_progress_are_limited_as_results_are() -> None:
+    site = make_site(JSONRPC_MCP_TASK_MAX_RESULT=1000)
+
+    @site.rpc.tool("reports.fail", task=True)
+    def fail() -> None:
+        """Fail with many words."""
+        current_call.progress(1, 2, "so\nfar " * 1000)
+        raise RpcError("Too old", data={"words": "x" * 1000})
+
+    worker = McpTestClient(site.app)
+    url = site.invoke("reports.fail", {}, headers=ASYNC).headers["Location"]
+    worker.run_tasks()
+    body = site.client.get(url).get_json()
+    message = body["error"]["message"]
+    assert re.fullmatch(r".*: The result has 1\d\d\d bytes; a task can store at most 1000", message)
+    assert (body["task"]["status"], "data" in body["error"]) == ("completed", False)
+    assert body["task"]["progress"] == {"done": 1, "total": 2, "message": ("so far " * 1000)[:999] + "…"}
+
+
 def test_a_caller_who_cannot_be_asked_gets_that_as_the_outcome(site: Site, worker: McpTestClient) -> None:
     url = site.invoke("reports.ask", {}, headers=ASYNC).headers["Location"]
     worker.run_tasks()
