@@ -16,6 +16,9 @@ TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 TASKS_FEATURE = f"extensions.{TASKS_EXTENSION}"
 """The client capability."""
 
+MAX_TTL = 100 * 365 * 24 * 60 * 60
+"""Maximum seconds for which a task is kept: its end must be a date."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TaskOptions:
@@ -37,8 +40,10 @@ class TaskOptions:
         checked_flag("late", self.late)
         if self.queue is not None and (not isinstance(self.queue, str) or not 0 < len(self.queue) <= 100):
             raise ValueError(f"queue must be a name of at most 100 characters, not {self.queue!r}")
-        if self.ttl is not None and (not isinstance(self.ttl, int) or isinstance(self.ttl, bool) or self.ttl < 1):
-            raise ValueError(f"ttl must be a whole number of seconds of at least 1, not {self.ttl!r}")
+        if self.ttl is not None and (
+            not isinstance(self.ttl, int) or isinstance(self.ttl, bool) or not 1 <= self.ttl <= MAX_TTL
+        ):
+            raise ValueError(f"ttl must be a whole number of seconds from 1 to {MAX_TTL}, not {self.ttl!r}")
 
 
 TaskOption = bool | Literal["required"] | TaskOptions

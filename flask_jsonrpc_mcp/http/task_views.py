@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from flask import Request, Response, current_app, url_for
@@ -22,10 +24,11 @@ from ..errors import (
     Unauthorized,
     UnknownTask,
 )
+from ..levels import Slot
 from ..registry import Registry
 from ..tasks import tasks_of
 from ..tasks.describing import describe_plainly, list_own, poll_interval
-from ..tasks.records import COMPLETED, TaskRecord
+from ..tasks.records import COMPLETED, TaskRecord, TasksUnavailable
 from ..tasks.service import Tasks, error_of, result_of
 from .io import call_error, call_error_message, first_values, json_response, rest_error_body
 from .preferences import Preferences
@@ -40,7 +43,7 @@ _OWN_VARIABLES = ("name", "task_id")
 
 
 class Handle:
-    """Starts a call as a task, and waits for it as long as its caller prefers.
+    """Starts a call as a task, and waits for it as long as its caller prefers, unless too many requests wait already.
 
     :param record: The task, which may be over already.
     """
@@ -48,12 +51,20 @@ class Handle:
     def __init__(self, request: Request, registry: Registry, call: Call, preferences: Preferences) -> None:
         self._request = request
         self._preferences = preferences
-        service = _service()
-        self.record = service.create(call, registry)
-        deadline = time.monotonic() + (preferences.wait or 0)
+        self.record = _service().create(call, registry)
+        if preferences.wait:
+            with Slot() as may_wait:
+                if may_wait:
+                    self._wait(preferences.wait, registry, call.caller)
+                else:
+                    self._preferences = replace(preferences, wait=None)
+
+    def _wait(self, seconds: int, registry: Registry, caller: Caller) -> None:
+        deadline = time.monotonic() + seconds
         while not self.record.is_over and time.monotonic() < deadline:
             time.sleep(LOOK_EVERY)
-            self.record = service.get(self.record.id, registry, call.caller)
+            with suppress(TasksUnavailable):  # logged; the task goes on
+                self.record = _service().get(self.record.id, registry, caller)
 
     @property
     def outcome(self) -> Any:

@@ -21,10 +21,10 @@ from itsdangerous import BadData
 from ..ask import Question
 from ..envelope import VERSION, RpcRequest, is_id
 from ..errors import InvalidRequest, MalformedParams, RpcError
+from ..levels import waiting_slot
 from ..mailbox import NoMailbox, answer_timeout, current_mailbox
 from ..strict_json import write
 from .protocol import LEGACY, LogLevel, Send, features_of, load_signed, require_id, signer
-from .streams import waiting_slot
 from .versions import question_request
 
 CANCEL_MAX_AGE = 60

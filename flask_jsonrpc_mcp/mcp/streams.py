@@ -7,10 +7,9 @@ change the session or the response. Teardown functions run after it, when its ev
 A server without ``write``, such as granian, gets all events at the end. On uWSGI, where only the thread of the request
 may write, a silent method sends no comments, and notices at its next report that its client has left.
 
-``JSONRPC_MCP_MAX_WAITING`` limits the threads that wait for a client: for its answer, for changes to send, or for it to
-read. So the other threads of the server stay free. ``write`` blocks while the client does not read. A second thread
-detects that: the stream takes one of these slots, and is disconnected if none is free. This needs the socket, which
-gunicorn and werkzeug pass on.
+``write`` blocks while the client does not read. A second thread detects that: the stream takes a slot of
+``JSONRPC_MCP_MAX_WAITING``, and is disconnected if none is free. This needs the socket, which gunicorn and werkzeug
+pass on.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from flask import Response, current_app
+from flask import Response
 from werkzeug.wsgi import ClosingIterator
 
 from .. import levels
 from ..call import Cancellation
 from ..envelope import RpcResponse
-from ..errors import Overloaded, RpcError
+from ..errors import RpcError
 from ..strict_json import write
 
 if TYPE_CHECKING:
@@ -53,48 +52,7 @@ SEND_TIMEOUT = 60.0
 MAX_BACKLOG = 1 << 20
 """Maximum bytes of messages that wait for the end of a method; the oldest are dropped."""
 
-EXTENSION = "jsonrpc_mcp_waiting"
-
 _COMMENT = b":\n\n"
-
-_slots_lock = threading.Lock()
-
-
-class Slot:
-    """One of the `JSONRPC_MCP_MAX_WAITING` slots of the current app for threads that wait for a client."""
-
-    def __init__(self) -> None:
-        self._limit: int = current_app.config["JSONRPC_MCP_MAX_WAITING"]
-        self._taken: set[Slot] = current_app.extensions.setdefault(EXTENSION, set())
-
-    def acquire(self) -> bool:
-        """Acquire the slot, unless it is acquired already; return false if none is free."""
-        with _slots_lock:
-            if self not in self._taken and len(self._taken) < self._limit:
-                self._taken.add(self)
-                levels.waiting.add(1)
-            return self in self._taken
-
-    def release(self) -> None:
-        with _slots_lock:
-            if self in self._taken:
-                self._taken.remove(self)
-                levels.waiting.add(-1)
-
-
-@contextmanager
-def waiting_slot() -> Iterator[None]:
-    """Hold a slot while the current thread waits for a client.
-
-    :raises Overloaded: if none is free.
-    """
-    slot = Slot()
-    if not slot.acquire():
-        raise Overloaded()
-    try:
-        yield
-    finally:
-        slot.release()
 
 
 @dataclass
@@ -190,7 +148,7 @@ class EventStream:
     def watch_in_thread(self) -> None:
         """Keep the stream alive from a second thread while the method is silent, and detect a slow client."""
         # A timer, because most streams end before the first comment is due.
-        self._timer = threading.Timer(KEEP_ALIVE, self._watch, [Slot(), time.monotonic()])
+        self._timer = threading.Timer(KEEP_ALIVE, self._watch, [levels.Slot(), time.monotonic()])
         self._timer.daemon = True
         self._timer.start()
 
@@ -227,7 +185,7 @@ class EventStream:
         self._last_sent = time.monotonic()
         self._writes = waited + self._last_sent - began, None
 
-    def _watch(self, slot: Slot, checked_at: float) -> None:
+    def _watch(self, slot: levels.Slot, checked_at: float) -> None:
         """Run in a thread of its own until the stream ends.
 
         A client is slow if writes took more than half of the time since the last check. Then the stream needs a slot.

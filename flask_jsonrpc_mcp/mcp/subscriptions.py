@@ -12,11 +12,11 @@ from ..call import SUBSCRIPTION, Result
 from ..envelope import Id, notification
 from ..errors import MalformedParams, MethodNotFound, UnknownResource
 from ..invoke import invoke
+from ..levels import waiting_slot
 from ..mailbox import LISTS, NoMailbox, Watch, announces_changes
 from .extensions import Watcher
 from .methods import visible_resource
 from .protocol import LISTEN, SUBSCRIPTION_ID, RequestContext, Send
-from .streams import waiting_slot
 
 MAX_RESOURCES = 100
 """Maximum resources of one subscription; each costs a query at every poll."""

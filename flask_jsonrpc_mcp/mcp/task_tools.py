@@ -18,6 +18,7 @@ from ..call import METHOD, Call
 from ..checks import name_of
 from ..config import NO_DOTS, PREFIX
 from ..errors import MethodNotFound, RpcError, UnknownTask
+from ..levels import Slot
 from ..registry import Methods, alias_of
 from ..tasks import tasks_of
 from ..tasks.describing import status_of
@@ -90,7 +91,7 @@ def create_and_wait(context: RequestContext, call: Call) -> dict[str, Any]:
     :raises RpcError: if the plain call would be a JSON-RPC error.
     """
     service = tasks_of(context.app)
-    record = _wait(service.create(call, context.registry), context)
+    record = _wait_in_slot(service.create(call, context.registry), context)
     if record.state == INPUT_REQUIRED:
         service.cancel(record)
         raise InputNeeded({each["key"]: _Asked(each) for each in (record.pending or {}).values()}, has_run=True)
@@ -108,7 +109,7 @@ def _get(context: RequestContext, arguments: Mapping[str, Any]) -> dict[str, Any
             record = _find(context, arguments)
     except RpcError as error:
         return versions.tool_failure(error)
-    record = _wait(record, context)
+    record = _wait_in_slot(record, context)
     if record.state == INPUT_REQUIRED:
         raise InputNeeded({shown: _Asked(each) for shown, each in (record.pending or {}).items()}, has_run=True)
     return _outcome(record, context) if record.is_over else _still_running(record, context)
@@ -130,9 +131,15 @@ def _find(context: RequestContext, arguments: Mapping[str, Any]) -> TaskRecord:
     return tasks_of(context.app).get(task_id, context.registry, context.caller)
 
 
-def _wait(record: TaskRecord, context: RequestContext) -> TaskRecord:
-    """Return a task as soon as it is over or asks, or else after ``JSONRPC_MCP_TASK_WAIT`` seconds."""
-    service, deadline = tasks_of(context.app), time.monotonic() + context.setting("TASK_WAIT")
+def _wait_in_slot(record: TaskRecord, context: RequestContext) -> TaskRecord:
+    """Wait for a task, unless too many requests wait already."""
+    with Slot() as may_wait:
+        return _wait(record, context, context.setting("TASK_WAIT") if may_wait else 0)
+
+
+def _wait(record: TaskRecord, context: RequestContext, seconds: int) -> TaskRecord:
+    """Return a task as soon as it is over or asks, or else after so many seconds."""
+    service, deadline = tasks_of(context.app), time.monotonic() + seconds
     notifier = None if context.send is None else Notifier(context.send, context)
     pause = FIRST_PAUSE
     while True:

@@ -63,7 +63,8 @@ def describe_tools(tools: Iterable[Method], sign_ins: Iterable[SignIn], get_meth
     names = {tool.name for tool in described}
     for tool in described:
         operations = _operations(tool, spec, list(schemes))
-        if get_methods == GET_ALL or (get_methods == GET_READ_ONLY and tool.read_only):
+        by_get = get_methods == GET_ALL or (get_methods == GET_READ_ONLY and tool.read_only)
+        if by_get and not (tool.tool and tool.tool.task and tool.tool.task.required):  # a GET starts no task
             operations["get"] = _by_get(tool, operations["post"], names)
         spec.path(f"/tools/{tool.name}", operations=operations)
     made = spec.to_dict()
@@ -111,6 +112,7 @@ def _by_get(tool: Method, by_post: Mapping[str, Any], names: Collection[str]) ->
     while prefix + tool.name in names:
         prefix += "_"
     common = {member: value for member, value in by_post.items() if member != "requestBody"}
+    common["responses"] = {status: each for status, each in by_post["responses"].items() if status != "202"}
     arguments = by_post["requestBody"]["content"][JSON]["schema"]
     return {**common, "operationId": prefix + tool.name, "parameters": _parameters(tool, arguments)}
 
@@ -121,8 +123,11 @@ def _responses(tool: Method, spec: APISpec, schemes: list[str]) -> dict[str, Any
     error = {"schema": {"$ref": f"#/components/schemas/{ERROR}"}}
     responses: dict[str, Any] = {
         "200": {"description": "The result of the tool", "content": {JSON: {"schema": schema}}},
-        "400": {"description": "Invalid arguments", "content": {JSON: {**error, "example": _INVALID}}},
     }
+    if tool.tool is not None and tool.tool.task is not None:
+        task = {"type": "object", "properties": {"task": {"type": "object"}}, "required": ["task"]}
+        responses["202"] = {"description": "The task that runs the tool", "content": {JSON: {"schema": task}}}
+    responses["400"] = {"description": "Invalid arguments", "content": {JSON: {**error, "example": _INVALID}}}
     if schemes:
         responses["401"] = {"description": "Sign in first", "content": {JSON: error}}
     return {**responses, "default": {"description": "The call has failed", "content": {JSON: error}}}

@@ -103,6 +103,9 @@ def _decode_cursor(cursor: Any) -> tuple[float, str]:
     try:
         place = base64.urlsafe_b64decode(cursor.encode("ascii"))
         (created,) = struct.unpack(">d", place[:8])
-        return created, place[8:].decode("ascii")
+        task_id = place[8:].decode("ascii")
     except (AttributeError, ValueError, binascii.Error, struct.error) as error:
         raise InvalidCursor() from error
+    if not task_id.isprintable():  # PostgreSQL refuses a text with NUL
+        raise InvalidCursor()
+    return created, task_id

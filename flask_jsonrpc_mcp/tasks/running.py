@@ -11,6 +11,7 @@ from typing import Any
 from flask import Flask, current_app
 
 from ..ask import InputNeeded
+from ..auth import Caller
 from ..call import log_unexpected, new_id
 from ..errors import PROTOCOL_ERRORS, MethodNotFound, RpcError, ServerFault, one_line
 from ..invoke import invoke
@@ -87,37 +88,48 @@ def _run_method(app: Flask, service: Tasks, run: Run) -> tuple[str, dict[str, An
     registry = service.registry_of(run.record)
     with request_of(app, registry, run.record):
         try:
-            return COMPLETED, _checked_size(success(_call(app, registry, run)), service, run.record), None
+            try:
+                if registry is None:
+                    raise MethodNotFound(run.record.method)
+                caller = _restore(app, registry, run.record)
+            except RpcError as error:
+                return _ended_by(error, service, run, is_failed=True)
+            call = call_of(run.record, caller, reporter=_Reporter(app, run), cancellation=run.cancellation)
+            return COMPLETED, _checked_size(success(invoke(call, registry)), service, run.record), None
         except InputNeeded as needed:
             return _ask(service, run, needed)
         except RpcError as error:
-            return _ended_by(error, run)
-        except Exception as error:  # of a callback of the app, such as user_loader
+            return _ended_by(error, service, run)
+        # Of a callback of the app, such as user_loader. Also sys.exit(), which must not end the worker.
+        except BaseException as error:
             fault = ServerFault(new_id())
             log_unexpected(error, fault.error_id)
             return FAILED, failure(fault), fault.message
 
 
-def _call(app: Flask, registry: Registry | None, run: Run) -> Any:
-    record = run.record
-    if registry is not None and registry.restore is not None:
+def _restore(app: Flask, registry: Registry, record: TaskRecord) -> Caller:
+    """Restore what the task carries, and its caller.
+
+    :raises MethodNotFound: if the caller is gone.
+    """
+    if registry.restore is not None:
         carried = (record.call or {}).get("carried")
         app.ensure_sync(registry.restore)(carried)  # first, because the user may depend on it
-    caller = None if registry is None else restore_caller(record, registry.auth)
-    if registry is None or caller is None:
+    caller = restore_caller(record, registry.auth)
+    if caller is None:
         raise MethodNotFound(record.method)
-    call = call_of(record, caller, reporter=_Reporter(app, run), cancellation=run.cancellation)
-    return invoke(call, registry)
+    return caller
 
 
 def _checked_size(outcome: dict[str, Any], service: Tasks, record: TaskRecord) -> dict[str, Any]:
+    """Return an outcome, or an error if it is too large to store."""
     size, limit = len(write(outcome)), service.setting("TASK_MAX_RESULT")
     if size <= limit:
         return outcome
     facts = {"tool": record.method, "size": size, "limit": limit}
     text = "the result of a task of %(tool)r has %(size)d bytes; %(limit)d are kept"
     service.app.logger.warning(text, facts, extra=facts)
-    raise RpcError(f"The result has {size} bytes; a task can store at most {limit}")
+    return failure(RpcError(f"The result has {size} bytes; a task can store at most {limit}"))
 
 
 def _ask(service: Tasks, run: Run, needed: InputNeeded) -> tuple[str, dict[str, Any] | None, str | None]:
@@ -125,16 +137,19 @@ def _ask(service: Tasks, run: Run, needed: InputNeeded) -> tuple[str, dict[str, 
         if service.ask(run.record, needed):
             return INPUT_REQUIRED, None, None
     except RpcError as error:
-        return _ended_by(error, run)
+        return _ended_by(error, service, run)
     return CANCELLED, None, None  # or it is not this run's any more, and nothing is stored
 
 
-def _ended_by(error: RpcError, run: Run) -> tuple[str, dict[str, Any] | None, str | None]:
+def _ended_by(
+    error: RpcError, service: Tasks, run: Run, *, is_failed: bool = False
+) -> tuple[str, dict[str, Any] | None, str | None]:
     if run.cancellation.by_client:
         return CANCELLED, None, None
-    if isinstance(error, PROTOCOL_ERRORS):
-        return FAILED, failure(error), error.message
-    return COMPLETED, failure(error), None
+    outcome = _checked_size(failure(error), service, run.record)
+    if is_failed or isinstance(error, PROTOCOL_ERRORS):
+        return FAILED, outcome, error.message
+    return COMPLETED, outcome, None
 
 
 def _log_dropped(app: Flask, record: TaskRecord, state: str) -> None:
@@ -150,7 +165,8 @@ class _Reporter:
         self._run = run
 
     def progress(self, done: float, total: float | None, message: str | None) -> None:
-        self._run.progress = {"done": done, "total": total, "message": message}
+        text = None if message is None else one_line(message)
+        self._run.progress = {"done": done, "total": total, "message": text}
 
     def log(self, level: str, data: Any, logger: str | None) -> None:
         # A part of the id: the whole of it is a key to the task.

@@ -6,6 +6,7 @@ import json
 import secrets
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ from .records import (
     RUNNING,
     Records,
     TaskRecord,
+    TasksUnavailable,
     add,
     count_waiting,
     ending,
@@ -156,7 +158,9 @@ class Tasks:
 
         :raises UnknownTask: if there is no such task, or the caller may not see it, or it has expired.
         """
-        record = self.records.get(task_id) if task_id.isascii() and len(task_id) <= 64 else None
+        # PostgreSQL refuses a text with NUL.
+        is_possible = task_id.isascii() and task_id.isprintable() and len(task_id) <= 64
+        record = self.records.get(task_id) if is_possible else None
         if record is None or record.expires <= time.time() or record.blueprint != self.name_of(registry):
             raise UnknownTask()
         if not may_see(caller, record):
@@ -281,7 +285,8 @@ class Tasks:
         """Return whether any worker was seen lately."""
         read, found = self._workers_read
         if time.monotonic() - read > 1:
-            found = bool(self.records.seen_workers(WORKER_SEEN))
+            with suppress(TasksUnavailable):  # logged; a handle is sent without it
+                found = bool(self.records.seen_workers(WORKER_SEEN))
             self._workers_read = time.monotonic(), found
         return found
 

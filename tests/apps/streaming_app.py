@@ -15,7 +15,7 @@ from typing import Any
 from flask import Flask, current_app, g
 
 from flask_jsonrpc_mcp import McpBlueprint, current_call, mcp_tool
-from flask_jsonrpc_mcp.mcp.streams import EXTENSION as WAITING
+from flask_jsonrpc_mcp.levels import EXTENSION as WAITING
 
 rpc = McpBlueprint()
 

@@ -17,8 +17,8 @@ from flask_limiter.util import get_remote_address
 
 from flask_jsonrpc_mcp import Call, McpBlueprint, mcp_tool, method_called
 from flask_jsonrpc_mcp.errors import Unauthorized
+from flask_jsonrpc_mcp.levels import waiting_slot
 from flask_jsonrpc_mcp.mcp import streams, subscriptions
-from flask_jsonrpc_mcp.mcp.streams import waiting_slot
 from tests.conftest import PERMISSIONS, Site, asking, basic, make_auth
 from tests.support.conversations import COMMENT, Conversation, Exchange
 from tests.support.load import PATIENCE, wait_until

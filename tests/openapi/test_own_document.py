@@ -110,6 +110,17 @@ def test_it_follows_the_setting_for_get(site: Site, setting: str, verbs: list[st
     assert list(document(site)["paths"]["/tools/items.price"]) == verbs
 
 
+def test_a_tool_with_tasks_may_answer_with_one_by_post(site: Site) -> None:
+    site.rpc.add_tool(lambda: 1, "build", task=True, read_only=True, description="Build it")
+    site.rpc.add_tool(lambda: 1, "archive", task="required", read_only=True, description="Archive it")
+    build, archive = (document(site)["paths"][f"/tools/{name}"] for name in ("build", "archive"))
+    assert {verb: list(each["responses"]) for verb, each in build.items()} == {
+        "post": ["200", "202", "400", "401", "default"],
+        "get": ["200", "400", "401", "default"],
+    }
+    assert list(archive) == ["post"]
+
+
 def test_with_all_methods_by_get_ids_stay_unique(site: Site) -> None:
     site.app.config["JSONRPC_MCP_GET_METHODS"] = "all"
     site.tool(lambda: 1, name="get_items.price")

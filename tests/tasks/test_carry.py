@@ -129,14 +129,17 @@ def test_what_is_not_json_is_not_carried(
     assert tasks_of(site.app).records.count(1) == 0
 
 
-def test_a_task_that_cannot_be_restored_fails_and_its_tool_does_not_run(make_site: Callable[..., Site]) -> None:
+@pytest.mark.parametrize("failure", [LookupError("no tenant"), SystemExit("no tenant")])
+def test_a_task_that_cannot_be_restored_fails_and_its_tool_does_not_run(
+    make_site: Callable[..., Site], failure: BaseException
+) -> None:
     site = make_site()
     runs: list[None] = []
     site.rpc.add_tool(lambda: runs.append(None), "work", task=True)
 
     @site.rpc.restore
     def restore(carried: Any) -> None:
-        raise LookupError(f"no tenant {carried}")
+        raise failure
 
     client = TaskClient(site.client)
     task_id = client.start("work")
@@ -156,7 +159,8 @@ def test_a_restore_can_say_why_the_tool_does_not_run(make_site: Callable[..., Si
     client = TaskClient(site.client)
     task_id = client.start("tenant")
     run(site)
-    assert client.get(task_id)["result"]["content"] == [{"type": "text", "text": "This shop is closed"}]
+    ended = client.get(task_id)
+    assert (ended["status"], ended["error"]["message"]) == ("failed", "This shop is closed")
 
 
 def test_the_other_calls_of_a_batch_are_answered_if_carry_raises(make_site: Callable[..., Site]) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import re
+import sqlite3
+import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +14,16 @@ import pytest
 from werkzeug.test import TestResponse
 
 from flask_jsonrpc_mcp import McpBlueprint, RpcError, current_call, mcp_tool
+from flask_jsonrpc_mcp.levels import EXTENSION as WAITING
+from flask_jsonrpc_mcp.levels import waiting_slot
+from flask_jsonrpc_mcp.tasks import tasks_of
 from flask_jsonrpc_mcp.testing import McpTestClient
 from tests.conftest import Site, asking, basic, make_auth, make_token_auth
+from tests.support.waiting import until
 
 ASYNC = {"Prefer": "respond-async"}
 WRITER, ADMIN = basic("writer"), basic("admin")
+INVALID_CURSOR = "Invalid cursor: send the nextCursor of the page before, or none"
 NO_WORKER = "Waiting for a worker; none is running"
 
 
@@ -160,6 +169,72 @@ def test_a_caller_who_waits_in_vain_gets_a_handle(site: Site, worker: McpTestCli
     assert (response.status_code, response.headers["Preference-Applied"]) == (202, "wait=0")
 
 
+@pytest.mark.parametrize("path", ["/mcp/tools/reports.build", "/jsonrpc"])
+def test_a_caller_gets_a_handle_at_once_if_too_many_wait_already(tmp_path: Path, path: str) -> None:
+    database = f"sqlite:///{tmp_path / 'tasks.db'}"
+    site = make_site(JSONRPC_MCP_TASKS_DATABASE=database, JSONRPC_MCP_MAX_WAITING=1)
+    body = {"year": 2026} if path != "/jsonrpc" else asking("reports.build", {"year": 2026})
+    with site.app.app_context(), waiting_slot():
+        response = site.client.post(path, json=body, headers={"Prefer": "respond-async, wait=30"})
+        assert (response.status_code, response.headers["Preference-Applied"]) == (202, "respond-async")
+    waited = site.client.post(path, json=body, headers={"Prefer": "respond-async, wait=30"})
+    assert (waited.status_code, waited.headers["Preference-Applied"]) == (200, "respond-async, wait=30")
+
+
+def test_a_caller_who_waits_counts_as_a_client_that_waits(tmp_path: Path) -> None:
+    database = f"sqlite:///{tmp_path / 'tasks.db'}"
+    site = make_site(JSONRPC_MCP_TASKS_DATABASE=database, JSONRPC_MCP_MAX_WAITING=1)
+    may_end, replies = threading.Event(), []
+
+    @site.rpc.tool("reports.long", task=True)
+    def long() -> str:
+        """Build a report that takes long."""
+        assert may_end.wait(60)
+        return "long"
+
+    def call() -> None:
+        replies.append(site.invoke("reports.long", {}, headers={"Prefer": "wait=60"}))
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    until(lambda: site.app.extensions.get(WAITING))
+    second = site.invoke("reports.build", {"year": 2026}, headers={"Prefer": "wait=60"})
+    may_end.set()
+    thread.join()
+    assert (second.status_code, replies[0].get_json()) == (202, {"result": "long"})
+    assert not site.app.extensions[WAITING]
+
+
+class NoTables:
+    """An engine that makes the database unusable as soon as a task is stored."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def offer(self, task_id: str, queue: str | None) -> None:
+        self.rename("mcp_{}", "{}_away")
+
+    def rename(self, old: str, new: str) -> None:
+        with closing(sqlite3.connect(self.file)) as connection:
+            for table in ("tasks", "task_workers"):
+                connection.execute(f"ALTER TABLE {old.format(table)} RENAME TO {new.format(table)}")
+
+
+@pytest.mark.parametrize("path", ["/mcp/tools/reports.build", "/jsonrpc"])
+def test_a_caller_who_waits_keeps_the_handle_when_the_database_fails(tmp_path: Path, path: str) -> None:
+    """A caller who is told to try again would run the tool twice."""
+    engine = NoTables(tmp_path / "tasks.db")
+    site = make_site(JSONRPC_MCP_TASKS=engine, JSONRPC_MCP_TASKS_DATABASE=f"sqlite:///{engine.file}")
+    body = {"year": 2026} if path != "/jsonrpc" else asking("reports.build", {"year": 2026})
+    response = site.client.post(path, json=body, headers={"Prefer": "wait=2"})
+    assert response.status_code == 202
+    task = task_of(response, **QUEUED)
+    assert response.headers["Location"] == task["url"]
+    engine.rename("{}_away", "mcp_{}")
+    task_of(site.client.get(task["url"]), **QUEUED)
+    tasks_of(site.app).records.close()
+
+
 def test_a_tool_that_requires_tasks_always_answers_with_one(site: Site, worker: McpTestClient) -> None:
     response = site.invoke("reports.archive", {})
     task = task_of(response, tool="reports.archive", **QUEUED)
@@ -192,6 +267,25 @@ def test_an_error_of_the_tool_is_written_as_in_the_plain_call(site: Site, worker
         "message": "Tool execution failed: There are no books that old",
         "data": {"first": 1900},
     }
+
+
+def test_errors_and_progress_are_limited_as_results_are() -> None:
+    site = make_site(JSONRPC_MCP_TASK_MAX_RESULT=1000)
+
+    @site.rpc.tool("reports.fail", task=True)
+    def fail() -> None:
+        """Fail with many words."""
+        current_call.progress(1, 2, "so\nfar " * 1000)
+        raise RpcError("Too old", data={"words": "x" * 1000})
+
+    worker = McpTestClient(site.app)
+    url = site.invoke("reports.fail", {}, headers=ASYNC).headers["Location"]
+    worker.run_tasks()
+    body = site.client.get(url).get_json()
+    message = body["error"]["message"]
+    assert re.fullmatch(r".*: The result has 1\d\d\d bytes; a task can store at most 1000", message)
+    assert (body["task"]["status"], "data" in body["error"]) == ("completed", False)
+    assert body["task"]["progress"] == {"done": 1, "total": 2, "message": ("so far " * 1000)[:999] + "…"}
 
 
 def test_a_caller_who_cannot_be_asked_gets_that_as_the_outcome(site: Site, worker: McpTestClient) -> None:
@@ -324,13 +418,25 @@ def test_those_who_have_not_signed_in_have_no_list(site: Site, worker: McpTestCl
     ("query", "message"),
     [
         ("status=lost", "status must be one of working, input_required, completed, failed, cancelled"),
-        ("cursor=nonsense", "Invalid cursor: send the nextCursor of the page before, or none"),
-        ("cursor=%C3%BC", "Invalid cursor: send the nextCursor of the page before, or none"),
+        ("cursor=nonsense", INVALID_CURSOR),
+        ("cursor=%C3%BC", INVALID_CURSOR),
     ],
 )
 def test_a_list_says_what_it_does_not_understand(site: Site, worker: McpTestClient, query: str, message: str) -> None:
     response = site.client.get(f"/mcp/tasks?{query}", headers=WRITER)
     assert (response.status_code, response.get_json()["error"]["message"]) == (400, message)
+
+
+def test_an_id_or_cursor_with_nul_is_as_any_other_that_never_was(postgres_url: str) -> None:
+    """PostgreSQL refuses a text with NUL."""
+    site = make_site(JSONRPC_MCP_TASKS_DATABASE=postgres_url)
+    by_path, by_rpc = site.client.get("/mcp/tasks/a%00"), site.rpc_post(asking("rpc.tasks.get", ["a\0"]))
+    assert (by_path.status_code, by_path.get_json()["error"]["code"]) == (404, "task_not_found")
+    assert by_rpc.get_json()["error"] == {"code": -32602, "message": "Task not found"}
+    cursor = base64.urlsafe_b64encode(bytes(8) + b"a\0").decode()
+    listed = site.client.get("/mcp/tasks", query_string={"cursor": cursor}, headers=WRITER)
+    assert (listed.status_code, listed.get_json()["error"]["message"]) == (400, INVALID_CURSOR)
+    tasks_of(site.app).records.close()
 
 
 def test_without_a_tool_with_tasks_there_is_nothing_at_these_paths() -> None:

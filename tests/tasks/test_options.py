@@ -34,7 +34,8 @@ def test_a_tool_of_an_endpoint_has_no_tasks() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"ttl": 0}, "ttl must be a whole number of seconds of at least 1, not 0"),
+        ({"ttl": 0}, "ttl must be a whole number of seconds from 1 to 3153600000, not 0"),
+        ({"ttl": 10**12}, "ttl must be a whole number of seconds from 1 to 3153600000, not 1000000000000"),
         ({"ttl": True}, "ttl must be a whole number"),
         ({"queue": ""}, "queue must be a name of at most 100 characters, not ''"),
         ({"late": 1}, "late must be True or False, not 1"),
@@ -60,6 +61,7 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
         ({"JSONRPC_MCP_TASKS_DATABASE": "sqlite://"}, "JSONRPC_MCP_TASKS_DATABASE must be a file"),
         ({"JSONRPC_MCP_TASKS_DATABASE": "nosuch://db/app"}, "JSONRPC_MCP_TASKS_DATABASE must be .*nosuch"),
         ({"JSONRPC_MCP_TASK_LEASE": 0}, "JSONRPC_MCP_TASK_LEASE must be a whole number of at least 1"),
+        ({"JSONRPC_MCP_TASK_TTL": 10**12}, "JSONRPC_MCP_TASK_TTL must be at most 3153600000, not 1000000000000"),
         ({"JSONRPC_MCP_TASK_THREADS": -1}, "JSONRPC_MCP_TASK_THREADS must be a whole number of at least 0"),
     ],
 )

@@ -20,6 +20,7 @@ from flask_jsonrpc_mcp import McpBlueprint, RpcError, TaskOptions, current_call
 from flask_jsonrpc_mcp.bridge.remote_server import Bridge
 from flask_jsonrpc_mcp.bridge.site import Site as BridgedSite
 from flask_jsonrpc_mcp.cli.app_server import AppServer
+from flask_jsonrpc_mcp.levels import EXTENSION as WAITING
 from flask_jsonrpc_mcp.mcp.protocol import LEGACY, MODERN
 from flask_jsonrpc_mcp.tasks import tasks_of
 from flask_jsonrpc_mcp.tasks.local import LocalWorker
@@ -346,6 +347,22 @@ def test_a_server_that_stops_does_not_wait(make_site: Callable[..., Site], held:
     held.may_end.set()
     site = make_site(JSONRPC_MCP_IS_ENDING=lambda: True)
     id_of(result(ModernClient(site.client).call("slow")))
+
+
+def test_a_request_does_not_wait_if_too_many_wait_already(make_site: Callable[..., Site], held: Held) -> None:
+    site, replies = make_site(JSONRPC_MCP_MAX_WAITING=1), list[Any]()
+    thread = threading.Thread(target=lambda: replies.append(ModernClient(site.client).call("slow")))
+    thread.start()
+    until(lambda: site.app.extensions.get(WAITING))
+    client = ModernClient(site.client)
+    second = result(client.call("only_tasks"))
+    task_id = id_of(second)
+    until(lambda: TaskClient(site.client).get(task_id)["status"] == "completed")
+    assert (second["isError"], text_of(result(client.call("tasks.get", {"id": task_id})))) == (True, "mcp-task")
+    held.may_end.set()
+    thread.join()
+    assert text_of(result(replies[0])) == '["x"]'
+    assert not site.app.extensions[WAITING]
 
 
 def test_a_worker_that_is_lost_is_an_error(make_site: Callable[..., Site], held: Held) -> None:
