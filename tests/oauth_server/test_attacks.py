@@ -202,6 +202,8 @@ def test_94_no_page_can_be_framed_stored_or_run_scripts(plain_site: Site) -> Non
         ('"><form action="//evil">', "&#34;&gt;&lt;form action=&#34;//evil&#34;&gt;"),
         ("{{ 7 * 7 }}", "{{ 7 * 7 }}"),
         ("\u202eedualC\u2066 \u200b\x00\n", "edualC"),
+        ("\u3164Claude\u2800Desktop\ufe0f", "Claude Desktop"),
+        ("\u3164\u2800\u115f", "An app without a name"),
         ("x" * 10_000, "x" * 59 + "…"),
         ("", "An app without a name"),
         (None, "An app without a name"),
