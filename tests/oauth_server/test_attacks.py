@@ -287,6 +287,14 @@ def test_99_a_refresh_can_leave_scopes_out(plain_site: Site) -> None:
     assert plain_site.runs(plain_site.refresh(less["refresh_token"]).get_json(), "write")
 
 
+@pytest.mark.parametrize("scope", [" ", "articles:write"])
+def test_99_a_refresh_keeps_the_base_scopes(plain_site: Site, scope: str) -> None:
+    """A scope without a token in it is none (RFC 6749, section 3.3)."""
+    tokens = plain_site.sign_in(scope="articles:read articles:write")
+    refreshed = plain_site.refresh(tokens["refresh_token"], scope=scope).get_json()
+    assert (refreshed["scope"], plain_site.runs(refreshed, "read")) == ("articles:read articles:write", True)
+
+
 def test_99_a_token_of_another_client_is_refused(plain_site: Site) -> None:
     other = plain_site.client_id(client_name="Other")
     assert_error(plain_site.redeem(plain_site.code(), client_id=other), "invalid_grant")
