@@ -510,8 +510,21 @@ def test_104_a_parameter_twice_is_an_error_of_the_token_endpoint(plain_site: Sit
     ],
 )
 def test_104_every_other_mistake_is_the_clients_to_know(plain_site: Site, parameters: Any, error: str) -> None:
-    """Also before the person has signed in, and always with the issuer (RFC 9207), which Authlib leaves out there."""
+    """Always with the issuer (RFC 9207), which Authlib leaves out there."""
+    plain_site.log_in("ada")
     assert_redirected_with(plain_site.authorize(**parameters), error)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{}, {"response_type": "x"}, {"scope": "unknown"}, {"code_challenge": None}, {"resource": "x"}, {"prompt": "none"}],
+)
+def test_104_a_visitor_signs_in_before_any_redirect_to_a_client(plain_site: Site, parameters: Any) -> None:
+    """RFC 9700, section 4.11.2: a link to this site must not lead to a page that anyone has registered."""
+    phish = "https://evil.example/phish"
+    client_id = plain_site.client_id(redirect_uris=[phish])
+    response = plain_site.authorize(client_id=client_id, redirect_uri=phish, **parameters)
+    assert (response.status_code, response.headers["Location"].partition("?")[0]) == (302, "/login")
 
 
 def test_104_parameters_of_a_token_request_are_in_its_body(plain_site: Site) -> None:
