@@ -55,6 +55,10 @@ MAX_PROBLEM_BYTES = 1000
 MAX_PROBLEMS_BYTES = 8 * 1024
 
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+# Invisible characters that str.isprintable() accepts.
+_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0").union(
+    map(chr, (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)))
+)
 
 
 def one_line(text: str, limit: int = MAX_ERROR_TEXT) -> str:
@@ -65,6 +69,11 @@ def one_line(text: str, limit: int = MAX_ERROR_TEXT) -> str:
     # because UTF-8 cannot encode it.
     line = _CONTROL_CHARACTERS.sub(" ", text[: limit + 1].encode("utf-8", "replace").decode("utf-8"))
     return line if len(text) <= limit else line[: limit - 1] + "…"
+
+
+def is_visible(char: str) -> bool:
+    """Return whether a person can see a character. The space is one; other blanks and controls are not."""
+    return char.isprintable() and char not in _BLANK
 
 
 class Problem(NamedTuple):

@@ -31,6 +31,7 @@ from .errors import (
     RpcError,
     TimedOut,
     VerbNotAllowed,
+    is_visible,
     one_line,
 )
 from .failures import as_rpc_error, value_of_response
@@ -49,11 +50,6 @@ method_called = Namespace().signal("method-called")
 
 INPUT_REQUIRED = "input_required"
 TASK = "task"
-
-# Invisible characters that str.isprintable() accepts.
-_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0").union(
-    map(chr, (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)))
-)
 
 # Results of these types need no awaiting and no iterating.
 _PLAIN = (dict, list, str, int, float, NoneType)
@@ -241,7 +237,7 @@ def _quoted(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     cut = text[:MAX_QUOTED]
     shown = json.dumps(cut, ensure_ascii=False) if isinstance(value, str) else cut
-    escaped = (char if char.isprintable() and char not in _BLANK else json.dumps(char)[1:-1] for char in shown)
+    escaped = (char if is_visible(char) else json.dumps(char)[1:-1] for char in shown)
     return "".join(escaped) + ("" if cut == text else "…")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 from flask import Request, Response, current_app, url_for
@@ -57,7 +56,7 @@ class Handle:
                 if may_wait:
                     self._wait(preferences.wait, registry, call.caller)
                 else:
-                    self._preferences = replace(preferences, wait=None)
+                    self._preferences = preferences._replace(wait=None)
 
     def _wait(self, seconds: int, registry: Registry, caller: Caller) -> None:
         deadline = time.monotonic() + seconds

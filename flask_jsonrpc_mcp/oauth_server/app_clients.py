@@ -6,7 +6,6 @@ https://datatracker.ietf.org/doc/draft-ietf-oauth-client-id-metadata-document/, 
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from urllib.parse import urlsplit
 from authlib.oauth2 import OAuth2Error
 from authlib.oauth2.rfc6749 import ClientMixin
 
+from ..errors import is_visible
 from ..origins import host_name, is_loopback
 from .signed import CLIENT, sign, unsign
 
@@ -178,8 +178,8 @@ def read_client_id(client_id: str) -> Client | None:
 
 
 def shown_name(name: str) -> str:
-    """Return a name that a page can show: one short line, without characters that change the direction of text."""
-    text = "".join(each if unicodedata.category(each)[0] not in "CZ" else " " for each in name[: 10 * MAX_NAME_LENGTH])
+    """Return a name that a page can show: one short line of visible characters."""
+    text = "".join(each if is_visible(each) else " " for each in name[: 10 * MAX_NAME_LENGTH])
     words = " ".join(text.split())
     return words if len(words) <= MAX_NAME_LENGTH else words[: MAX_NAME_LENGTH - 1] + "…"
 

@@ -92,14 +92,15 @@ class Pages:
         is_allowed = self._issuing.options.redirects.allow(redirect_uri)
         if others or not is_allowed or not client.check_redirect_uri(redirect_uri):
             return self._problem("This app cannot be connected", UNKNOWN_REDIRECT)
+        if user_id is None:
+            # Before any redirect to the client, even of an error: anyone may have registered it (RFC 9700, 4.11.2).
+            return self._issuing.accounts.go_to_login()
+        if self._issuing.accounts.load_signed_in(user_id, logging.ERROR) is None:
+            return self._problem("This app cannot be connected", UNKNOWN_USER, 403)
         try:
             grant = self._endpoints.check_authorization(parameters)
         except OAuth2Error as error:
             return self._endpoints.redirect_with(error, parameters, redirect_uri)
-        if user_id is None:
-            return self._issuing.accounts.go_to_login()
-        if self._issuing.accounts.load_signed_in(user_id, logging.ERROR) is None:
-            return self._problem("This app cannot be connected", UNKNOWN_USER, 403)
         query = digest(request.query_string.decode("ascii", "replace"))
         if request.method != "POST":
             return self._ask(client, parameters, redirect_uri, user_id, query)

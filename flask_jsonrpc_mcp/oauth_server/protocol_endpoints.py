@@ -246,8 +246,10 @@ class _RefreshGrant(RefreshTokenGrant):  # type: ignore[misc]
 
     def issue_token(self, user: Any, refresh_token: HeldToken) -> dict[str, Any]:
         # Replace the refresh token in one step. Authlib would revoke the old one after the new one is made.
-        scope = self.request.payload.scope or refresh_token.grant.scope
-        return self.server.issuing.refresh(refresh_token, " ".join(scope.split()))  # type: ignore[no-any-return]
+        granted = refresh_token.grant.scopes
+        asked = {*self.server.issuing.options.base, *((self.request.payload.scope or "").split() or granted)}
+        scope = " ".join(each for each in granted if each in asked)
+        return self.server.issuing.refresh(refresh_token, scope)  # type: ignore[no-any-return]
 
     def save_token(self, token: dict[str, Any]) -> None:
         pass

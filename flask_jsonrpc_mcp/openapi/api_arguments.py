@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
-from urllib.parse import quote
 
 from werkzeug.datastructures import FileStorage, MultiDict
 
@@ -109,24 +108,30 @@ class Arguments:
     body: Body | None = None
     left_out: tuple[str, ...] = ()
 
+    def in_path(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values of the variables of the path: numbers as they are, others as texts."""
+        return {
+            each.name: value if isinstance(value, (int, float)) else each.text(value)
+            for each, value in self._given(arguments, "path")
+        }
+
     def send_to(self, path: str, arguments: Mapping[str, Any]) -> Sent:
-        """Build the request for a path with variables.
+        """Build the request for a path.
 
         :raises InvalidParams: if a file is not base64, or a header is not ASCII.
         """
-        given = {
-            parameter: arguments[name]
-            for name, parameter in self.parameters.items()
-            if name in arguments and (arguments[name] is not None or parameter.style == "json")
-        }
-        in_path = {each.name: quote(each.text(value), safe="") for each, value in given.items() if each.place == "path"}
-        query = [each.pairs(value) for each, value in given.items() if each.place == "query"]
+        query = [each.pairs(value) for each, value in self._given(arguments, "query")]
         return Sent(
-            _VARIABLE.sub(lambda found: in_path[found[1]], path),
+            path,
             tuple(pair for pairs in query for pair in pairs),
-            {each.name: _header(each, value) for each, value in given.items() if each.place == "header"},
+            {each.name: _header(each, value) for each, value in self._given(arguments, "header")},
             {} if self.body is None else _body_of(self.body, arguments),
         )
+
+    def _given(self, arguments: Mapping[str, Any], place: str) -> Iterator[tuple[Parameter, Any]]:
+        for name, each in self.parameters.items():
+            if each.place == place and name in arguments and (arguments[name] is not None or each.style == "json"):
+                yield each, arguments[name]
 
 
 def read_arguments(operation: Operation) -> Arguments:

@@ -8,27 +8,30 @@ app context, and with it ``g`` and the user that is signed in there. Teardown fu
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from contextvars import Context
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import urlencode
+from decimal import Decimal
+from typing import Any, NamedTuple
+from urllib.parse import quote, unquote, urlencode
 from weakref import WeakKeyDictionary
 
-from flask import Flask, after_this_request, current_app, request, session
+from flask import Flask, after_this_request, current_app, request, request_started, session
 from werkzeug.datastructures import Headers
 from werkzeug.exceptions import HTTPException
 from werkzeug.http import dump_cookie, parse_cookie
-from werkzeug.routing import Rule
+from werkzeug.routing import BaseConverter, FloatConverter, IntegerConverter, Rule
+from werkzeug.routing.rules import parse_converter_args
 from werkzeug.test import EnvironBuilder, run_wsgi_app
 
 from ..call import Call, trace_headers
 from ..config import MAX_BODY
 from ..errors import InvalidParams, Problem, RpcError
 from ..sign_in import accepts_cookies
-from .api_arguments import Sent
+from .api_arguments import Arguments, Sent, as_text
 
 INNER = "flask_jsonrpc_mcp.inner"
-"""The key of the WSGI environ that marks an inner request."""
+"""The key of the WSGI environ that marks an inner request: a list, to which the endpoint that was matched is added."""
 
 MAX_RESPONSE = MAX_BODY
 """Maximum bytes of a response."""
@@ -48,14 +51,63 @@ _ABOUT_OUTER = re.compile(
     r"HTTP_MCP_.*|CONTENT_(TYPE|LENGTH)|PATH_INFO|QUERY_STRING|REQUEST_METHOD|REQUEST_URI|RAW_URI"
 )
 _TRACE_HEADERS = ("traceparent", "tracestate", "baggage")
-_RULE_VARIABLE = re.compile(r"<[^<>]*>")
-_VARIABLE = re.compile(r"\{[^{}]*\}")
+_RULE_VARIABLE = re.compile(r"<(?:(?P<converter>[A-Za-z_]\w*)(?:\((?P<options>.*?)\))?:)?(?P<name>[A-Za-z_]\w*)>")
+_VARIABLE = re.compile(r"\{([^{}]*)\}")
+
+
+class RuleVariable(NamedTuple):
+    """A variable of a URL rule.
+
+    :param options: The positional options of its converter.
+    """
+
+    name: str
+    converter: BaseConverter
+    options: tuple[Any, ...]
+
+
+def variables_of(rule: Rule) -> Iterator[RuleVariable]:
+    """Read the variables in the path of a rule, in their order."""
+    for found in _RULE_VARIABLE.finditer(rule.rule):
+        args, kwargs = parse_converter_args(found["options"] or "")
+        converter = rule.get_converter(found["name"], found["converter"] or "default", args, kwargs)
+        yield RuleVariable(found["name"], converter, args)
+
+
+def path_of(rule: Rule) -> str:
+    """Return the path of a rule with its variables in braces."""
+    return _RULE_VARIABLE.sub(r"{\g<name>}", rule.rule)
+
+
+@dataclass(frozen=True)
+class Target:
+    """A URL rule that leads to an endpoint.
+
+    :param path: Its path with the variables in braces, named as in the operation.
+    :param converters: By the names in ``path``.
+    """
+
+    rule: Rule
+    path: str
+    converters: Mapping[str, BaseConverter]
+
+    def fill(self, values: Mapping[str, Any]) -> str:
+        """Insert the values of the variables into the path."""
+
+        def write(found: re.Match[str]) -> str:
+            return quote(_text_of(values[found[1]], self.converters[found[1]]), safe="")
+
+        return _VARIABLE.sub(write, self.path)
 
 
 @dataclass(frozen=True)
 class Reply:
-    """The response of an endpoint, read to its end."""
+    """The response of an endpoint, read to its end.
 
+    :param path: The path of the request.
+    """
+
+    path: str
     status: int
     reason: str
     headers: Headers
@@ -66,37 +118,49 @@ class Endpoint:
     """An endpoint of the app, by its HTTP method and path.
 
     :param paths: The paths that it may have, with variables in braces, best first.
+    :param name: Its name in the URL map, if it is known. Without it, the path decides.
     """
 
-    def __init__(self, method: str, paths: list[str]) -> None:
+    def __init__(self, method: str, paths: list[str], name: str | None = None) -> None:
         self.method = method
         self.paths = paths
-        self._found: WeakKeyDictionary[Flask, tuple[Rule, str]] = WeakKeyDictionary()
+        self.name = name
+        self._found: WeakKeyDictionary[Flask, list[Target]] = WeakKeyDictionary()
 
-    def find(self, app: Flask) -> tuple[Rule, str]:
-        """Return the URL rule, and the path that leads to it.
+    def find(self, app: Flask) -> list[Target]:
+        """Return the URL rules that lead to it. They differ only in their converters, or in their host.
 
-        :raises LookupError: if the app has none.
+        :raises LookupError: if the app has none, or if they may be of several endpoints.
         """
         found = self._found.get(app)
         if found is None:
-            rules = {
-                _RULE_VARIABLE.sub("{}", rule.rule): rule
+            rules = [
+                rule
                 for rule in app.url_map.iter_rules()
-                if self.method in (rule.methods or ())
-            }
-            matching = [(rules[shape], path) for path in self.paths if (shape := _VARIABLE.sub("{}", path)) in rules]
-            if not matching:
+                if self.method in (rule.methods or ()) and self.name in (None, rule.endpoint)
+            ]
+            found = next(filter(None, (self._targets(path, rules) for path in self.paths)), None)
+            if found is None:
                 raise LookupError(f"the app has no endpoint for {self.method} {self.paths[0]}")
-            found = self._found[app] = matching[0]
+            request_started.connect(_note_endpoint, app)
+            self._found[app] = found
         return found
 
-    @property
-    def path(self) -> str:
-        """The path with its variables, as the current app has it."""
-        return self.find(_app())[1]
+    def _targets(self, path: str, rules: Iterable[Rule]) -> list[Target]:
+        names, shape = _VARIABLE.findall(path), _VARIABLE.sub("{}", path)
+        alike = [rule for rule in rules if _RULE_VARIABLE.sub("{}", rule.rule) == shape]
+        endpoints = dict.fromkeys(rule.endpoint for rule in alike)
+        if len(endpoints) > 1:
+            alike = [rule for rule in alike if path_of(rule) == path]
+            if not alike:
+                why = "because its variables are not named as in their URL rules"
+                raise LookupError(f"{self.method} {path} may be {' or '.join(endpoints)}, {why}")
+        return [
+            Target(rule, path, dict(zip(names, (each.converter for each in variables_of(rule)), strict=True)))
+            for rule in alike
+        ]
 
-    def call(self, sent: Sent, call: Call) -> Reply:
+    def call(self, arguments: Arguments, given: Mapping[str, Any], call: Call) -> Reply:
         """Send a request, and read the response.
 
         :raises InvalidParams: if an argument would lead to another endpoint.
@@ -105,9 +169,12 @@ class Endpoint:
         if INNER in request.environ:
             raise RpcError("A tool of this kind cannot call itself through an endpoint", status=400)
         app = _app()
+        target, path = self._choose(app, arguments.in_path(given))
         with_cookies = accepts_cookies(request)
-        environ = self._environ(sent, call, with_cookies=with_cookies)
-        reply = Context().run(self._run, app, environ)
+        environ = self._environ(arguments.send_to(path, given), call, with_cookies=with_cookies)
+        reply = Context().run(self._run, app, environ, path)
+        if 200 <= reply.status < 300 and environ[INNER] != [target.rule.endpoint]:
+            raise _does_not_fit(target.path)  # a WSGI middleware has another app there
         if with_cookies and "Set-Cookie" in reply.headers:
             cookies = reply.headers.getlist("Set-Cookie")
 
@@ -118,6 +185,22 @@ class Endpoint:
                 return response
 
         return reply
+
+    def _choose(self, app: Flask, values: Mapping[str, Any]) -> tuple[Target, str]:
+        """Return the rule that the app matches, and the path.
+
+        :raises InvalidParams: if it matches none: an argument may contain a slash, be empty, or suit another rule.
+        """
+        targets, adapter = self.find(app), app.create_url_adapter(request)
+        for target in targets:
+            path = target.fill(values)
+            try:
+                matched = None if adapter is None else adapter.match(unquote(path), self.method, return_rule=True)[0]
+            except HTTPException:
+                continue
+            if matched is target.rule:
+                return target, path
+        raise _does_not_fit(targets[0].path)
 
     def _environ(self, sent: Sent, call: Call, *, with_cookies: bool) -> dict[str, Any]:
         builder = EnvironBuilder(
@@ -142,12 +225,10 @@ class Endpoint:
         for name, value in trace_headers(call.meta).items():
             if name in _TRACE_HEADERS:
                 environ[f"HTTP_{name.upper()}"] = value
-        environ[INNER] = True
+        environ[INNER] = []
         return environ
 
-    def _run(self, app: Flask, environ: dict[str, Any]) -> Reply:
-        rule, _ = self.find(app)
-        self._check(app, environ, rule)
+    def _run(self, app: Flask, environ: dict[str, Any], path: str) -> Reply:
         if self.method in app.config.get("WTF_CSRF_METHODS", ()):
             _add_csrf_token(app, environ)
         chunks, status, headers = run_wsgi_app(app, environ)
@@ -161,17 +242,29 @@ class Endpoint:
             if hasattr(chunks, "close"):
                 chunks.close()
         code, _, reason = status.partition(" ")
-        return Reply(int(code), reason, headers, bytes(body))
+        return Reply(path, int(code), reason, headers, bytes(body))
 
-    def _check(self, app: Flask, environ: dict[str, Any], rule: Rule) -> None:
-        """Check that a path leads to the endpoint that was chosen: an argument may contain a slash, or be empty."""
-        try:
-            adapter = app.create_url_adapter(app.request_class(environ))
-            matched = None if adapter is None else adapter.match(return_rule=True)[0]
-        except HTTPException:
-            matched = None
-        if matched is None or (matched.endpoint, matched.rule) != (rule.endpoint, rule.rule):
-            raise InvalidParams([Problem("", f"do not fit into the path {self.paths[0]}")])
+
+def _note_endpoint(app: Flask, **extra: Any) -> None:
+    """Note in an inner request which endpoint the app has matched, because a WSGI middleware may lead elsewhere."""
+    if INNER in request.environ:
+        request.environ[INNER].append(request.endpoint)
+
+
+def _does_not_fit(path: str) -> InvalidParams:
+    return InvalidParams([Problem("", f"do not fit into the path {path}")])
+
+
+def _text_of(value: Any, converter: BaseConverter) -> str:
+    """Write a value in a path: numbers as the converter reads them, such as 5 as 5.0 for ``<float:x>``."""
+    if isinstance(value, (str, bool)):
+        return as_text(value)
+    if isinstance(converter, IntegerConverter) and value == int(value):
+        return converter.to_url(value)
+    if isinstance(converter, FloatConverter):
+        text = format(Decimal(str(value)), "f")  # to_url() may write an exponent, which is not matched
+        return (text if "." in text else f"{text}.0").zfill(converter.fixed_digits)
+    return as_text(value)
 
 
 def _app() -> Flask:

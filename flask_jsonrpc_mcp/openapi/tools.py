@@ -65,11 +65,17 @@ def tools_from_document(
 
 
 def make_tool(
-    operation: Operation, *, name: str, annotations: Hints = None, arguments: Arguments | None = None
+    operation: Operation,
+    *,
+    name: str,
+    annotations: Hints = None,
+    arguments: Arguments | None = None,
+    endpoint: str | None = None,
 ) -> OperationTool:
     """Make a tool of an operation.
 
     :param arguments: Its arguments, if they are not in a document.
+    :param endpoint: The name of its endpoint, if it is known.
     :raises ValueError: if it cannot be one, naming it.
     """
     try:
@@ -83,8 +89,7 @@ def make_tool(
     if given:
         options["annotations"] = given
     hints = {hint: value for hint, value in _HINTS.get(operation.method, {}).items() if HINT_OPTIONS[hint] not in given}
-    endpoint = Endpoint(operation.method, operation.paths)
-    function = _make_function(operation, endpoint, arguments)
+    function = _make_function(operation, Endpoint(operation.method, operation.paths, endpoint), arguments)
     return OperationTool(name, function, {**options, **hints}, operation, arguments)
 
 
@@ -97,7 +102,7 @@ def tool_from_view(
     :raises LookupError, ValueError: naming the endpoint and the fix.
     """
     operation, arguments = read_view(app, endpoint, method, params)
-    return make_tool(operation, name=name, arguments=arguments)
+    return make_tool(operation, name=name, arguments=arguments, endpoint=endpoint)
 
 
 def endpoint_of(func: Callable[..., Any]) -> Endpoint | None:
@@ -111,8 +116,8 @@ def _make_function(operation: Operation, endpoint: Endpoint, arguments: Argument
 
     def call_endpoint(**given: Any) -> Any:
         call = running_call.get()
-        sent = arguments.send_to(endpoint.path, given)
-        return result_of(endpoint.call(sent, call), call.caller, sent.path, headers)
+        reply = endpoint.call(arguments, given, call)
+        return result_of(reply, call.caller, reply.path, headers)
 
     call_endpoint.__name__ = call_endpoint.__qualname__ = operation.id
     setattr(call_endpoint, ENDPOINT, endpoint)

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import inspect
-import re
 import typing
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
 from flask import Flask
-from werkzeug.routing import Rule
+from werkzeug.routing import AnyConverter, BaseConverter, FloatConverter, IntegerConverter, Rule, UUIDConverter
 
 from ..schema.shape import SchemaSpec, read_classes
 from ..schema.types import HintConverter
 from ..schema.walk import object_schema
 from ..strict_json import to_plain
 from .api_arguments import Arguments, Body, Parameter
+from .endpoint import RuleVariable, path_of, variables_of
 from .operations import METHODS, Operation
-
-_VARIABLE = re.compile(r"<(?:(?P<converter>[A-Za-z_]\w*)(?:\((?P<options>.*?)\))?:)?(?P<name>[A-Za-z_]\w*)>")
-_CONVERTERS: dict[str, dict[str, Any]] = {
-    "int": {"type": "integer", "minimum": 0},
-    "float": {"type": "number", "minimum": 0},
-    "uuid": {"type": "string", "format": "uuid"},
-}
 
 
 def read_params(name: str, params: SchemaSpec | None) -> Mapping[str, Any]:
@@ -52,7 +45,7 @@ def read_view(app: Flask, endpoint: str, method: str | None, params: Mapping[str
     """
     rule, method = _find_rule(app, endpoint, method)
     view = _view_of(app.view_functions[endpoint], method)
-    properties = {found["name"]: _schema_of(found, view) for found in _VARIABLE.finditer(rule.rule)}
+    properties = {each.name: _schema_of(each, view) for each in variables_of(rule)}
     parameters = {name: Parameter(name, "path") for name in properties}
     required = list(properties)
     body = None
@@ -67,12 +60,7 @@ def read_view(app: Flask, endpoint: str, method: str | None, params: Mapping[str
     definitions = {name: params[name] for name in ("$defs", "definitions") if name in params}
     schema = {**object_schema(properties, required, closed=True), **definitions}
     text = inspect.getdoc(view) or ""
-    operation = Operation(
-        id=endpoint,
-        method=method,
-        path=_VARIABLE.sub(lambda found: f"{{{found['name']}}}", rule.rule),
-        description=text,
-    )
+    operation = Operation(id=endpoint, method=method, path=path_of(rule), description=text)
     return operation, Arguments(schema, parameters, body)
 
 
@@ -100,13 +88,24 @@ def _view_of(view: Callable[..., Any], method: str) -> Callable[..., Any]:
     return function
 
 
-def _schema_of(variable: re.Match[str], view: Callable[..., Any]) -> dict[str, Any]:
+def _schema_of(variable: RuleVariable, view: Callable[..., Any]) -> dict[str, Any]:
     """Describe a variable of the path by the hint of the view, or else by its converter."""
+    if isinstance(variable.converter, AnyConverter):
+        return {"type": "string", "enum": list(variable.options)}
     try:
-        hint = typing.get_type_hints(view, include_extras=True).get(variable["name"])
+        hint = typing.get_type_hints(view, include_extras=True).get(variable.name)
         hinted = {} if hint is None else HintConverter().convert(hint).schema
     except (TypeError, NameError):
         hinted = {}
-    if variable["converter"] == "any":
-        return {"type": "string", "enum": [name.strip(" '\"") for name in (variable["options"] or "").split(",")]}
-    return {**_CONVERTERS.get(variable["converter"] or "", {"type": "string"}), **hinted}
+    return {**_schema_of_converter(variable.converter), **hinted}
+
+
+def _schema_of_converter(converter: BaseConverter) -> dict[str, Any]:
+    if isinstance(converter, UUIDConverter):
+        return {"type": "string", "format": "uuid"}
+    if not isinstance(converter, (IntegerConverter, FloatConverter)):
+        return {"type": "string"}
+    schema: dict[str, Any] = {"type": "integer" if isinstance(converter, IntegerConverter) else "number"}
+    minimum = converter.min if converter.signed else max(converter.min or 0, 0)
+    limits = {"minimum": minimum, "maximum": converter.max}
+    return {**schema, **{name: limit for name, limit in limits.items() if limit is not None}}

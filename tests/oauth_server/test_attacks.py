@@ -202,6 +202,8 @@ def test_94_no_page_can_be_framed_stored_or_run_scripts(plain_site: Site) -> Non
         ('"><form action="//evil">', "&#34;&gt;&lt;form action=&#34;//evil&#34;&gt;"),
         ("{{ 7 * 7 }}", "{{ 7 * 7 }}"),
         ("\u202eedualC\u2066 \u200b\x00\n", "edualC"),
+        ("\u3164Claude\u2800Desktop\ufe0f", "Claude Desktop"),
+        ("\u3164\u2800\u115f", "An app without a name"),
         ("x" * 10_000, "x" * 59 + "…"),
         ("", "An app without a name"),
         (None, "An app without a name"),
@@ -283,6 +285,14 @@ def test_99_a_refresh_can_leave_scopes_out(plain_site: Site) -> None:
     less = plain_site.refresh(tokens["refresh_token"], scope="articles:read").get_json()
     assert (less["scope"], plain_site.call(less["access_token"], "write").status_code) == ("articles:read", 403)
     assert plain_site.runs(plain_site.refresh(less["refresh_token"]).get_json(), "write")
+
+
+@pytest.mark.parametrize("scope", [" ", "articles:write"])
+def test_99_a_refresh_keeps_the_base_scopes(plain_site: Site, scope: str) -> None:
+    """A scope without a token in it is none (RFC 6749, section 3.3)."""
+    tokens = plain_site.sign_in(scope="articles:read articles:write")
+    refreshed = plain_site.refresh(tokens["refresh_token"], scope=scope).get_json()
+    assert (refreshed["scope"], plain_site.runs(refreshed, "read")) == ("articles:read articles:write", True)
 
 
 def test_99_a_token_of_another_client_is_refused(plain_site: Site) -> None:
@@ -500,8 +510,21 @@ def test_104_a_parameter_twice_is_an_error_of_the_token_endpoint(plain_site: Sit
     ],
 )
 def test_104_every_other_mistake_is_the_clients_to_know(plain_site: Site, parameters: Any, error: str) -> None:
-    """Also before the person has signed in, and always with the issuer (RFC 9207), which Authlib leaves out there."""
+    """Always with the issuer (RFC 9207), which Authlib leaves out there."""
+    plain_site.log_in("ada")
     assert_redirected_with(plain_site.authorize(**parameters), error)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{}, {"response_type": "x"}, {"scope": "unknown"}, {"code_challenge": None}, {"resource": "x"}, {"prompt": "none"}],
+)
+def test_104_a_visitor_signs_in_before_any_redirect_to_a_client(plain_site: Site, parameters: Any) -> None:
+    """RFC 9700, section 4.11.2: a link to this site must not lead to a page that anyone has registered."""
+    phish = "https://evil.example/phish"
+    client_id = plain_site.client_id(redirect_uris=[phish])
+    response = plain_site.authorize(client_id=client_id, redirect_uri=phish, **parameters)
+    assert (response.status_code, response.headers["Location"].partition("?")[0]) == (302, "/login")
 
 
 def test_104_parameters_of_a_token_request_are_in_its_body(plain_site: Site) -> None:

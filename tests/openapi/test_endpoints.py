@@ -9,6 +9,7 @@ import pytest
 from flask import Flask, Response, abort, g, jsonify, redirect, request, session
 from flask.views import MethodView
 from flask_wtf import CSRFProtect
+from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
 from flask_jsonrpc_mcp import McpBlueprint
 from flask_jsonrpc_mcp.cli import mcp
@@ -193,6 +194,182 @@ def test_no_argument_leads_to_another_endpoint(app: Flask, id: str) -> None:
 def test_an_argument_reaches_the_endpoint_as_it_is(app: Flask, id: str) -> None:
     site = site_with(app, ("get", "get_book"))
     assert site.invoke("get", {"id": id}).get_json() == {"result": {"id": id, "query": {}}}
+
+
+@pytest.mark.parametrize("order", [["slug", "id"], ["id", "slug"]])
+def test_rules_of_one_shape_lead_each_to_their_own_endpoint(order: list[str]) -> None:
+    app = Flask("library")
+    rules = {"slug": "/books/<slug>", "id": "/books/<int:id>"}
+    for name in order:
+        app.add_url_rule(rules[name], name, lambda name=name, **given: {"endpoint": name, **given})
+    site = site_with(app, ("by_slug", "slug"), ("by_id", "id"))
+    assert site.invoke("by_slug", {"slug": "emma"}).get_json() == {"result": {"endpoint": "slug", "slug": "emma"}}
+    assert site.invoke("by_id", {"id": 7}).get_json() == {"result": {"endpoint": "id", "id": 7}}
+    refused = site.invoke("by_slug", {"slug": "7"})
+    assert refused.status_code == 400
+    assert refused.get_json()["error"]["message"] == "Invalid arguments: do not fit into the path /books/{slug}"
+
+
+def test_all_rules_of_one_shape_may_be_of_the_endpoint(app: Flask) -> None:
+    def find(key: str | int) -> Any:
+        return {"key": key}
+
+    app.add_url_rule("/find/<key>", "find", find)
+    app.add_url_rule("/find/<int:key>", "find", find)
+    app.add_url_rule("/find/<key>/raw", "find", find)
+    site = site_with(app, ("find", "find"))
+    assert site.client.get("/mcp/tools/find?key=emma").get_json() == {"result": {"key": "emma"}}
+    assert site.client.get("/mcp/tools/find?key=7").get_json() == {"result": {"key": 7}}
+    assert site.client.get("/mcp/tools/find?key=7/raw").status_code == 400
+
+
+def test_a_rule_of_another_subdomain_is_another_endpoint() -> None:
+    app = Flask("library", subdomain_matching=True)
+    app.config["SERVER_NAME"] = "site.localhost"
+    app.add_url_rule("/of/<name>", "admin", lambda name: f"admin {name}", subdomain="admin")
+    app.add_url_rule("/of/<name>", "user", lambda name: f"user {name}")
+    rpc = McpBlueprint()
+    rpc.add_view("admin", "admin")
+    rpc.add_view("user", "user")
+    app.register_blueprint(rpc)
+    app.register_blueprint(rpc, name="admin_mcp", subdomain="admin")
+    replies = {
+        (name, host): app.test_client().post(f"/mcp/tools/{name}", json={"name": "x"}, base_url=f"http://{host}/")
+        for name in ("admin", "user")
+        for host in ("site.localhost", "admin.site.localhost")
+    }
+    assert {key: (reply.status_code, reply.get_json().get("result")) for key, reply in replies.items()} == {
+        ("admin", "site.localhost"): (400, None),
+        ("admin", "admin.site.localhost"): (200, "admin x"),
+        ("user", "site.localhost"): (200, "user x"),
+        ("user", "admin.site.localhost"): (400, None),
+    }
+
+
+def document_of(path: str, type: str) -> dict[str, Any]:
+    """A document with one operation ``book``, which has one variable."""
+    name = path.partition("{")[2].rstrip("}")
+    parameter = {"name": name, "in": "path", "required": True, "schema": {"type": type}}
+    return {"openapi": "3.1.0", "paths": {path: {"get": {"operationId": "book", "parameters": [parameter]}}}}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "endpoint"),
+    [
+        ("/books/{slug}", "emma", "slug"),
+        ("/books/{slug}", "7", None),
+        ("/books/{id}", "7", "id"),
+        ("/books/{id}", "emma", None),
+        ("/shelves/{key}", "7", "shelf_id"),
+        ("/shelves/{key}", "new", "shelf_slug"),
+        ("/pages/{number}", "7", "page"),
+    ],
+)
+def test_an_operation_runs_the_endpoint_whose_path_it_has(path: str, value: str, endpoint: str | None) -> None:
+    """A document that names the variables differently is clear only if one endpoint has a path of this shape."""
+    app = Flask("library")
+    rules = {"slug": "/books/<slug>", "id": "/books/<int:id>", "page": "/pages/<int:id>"}
+    rules.update({"shelf_id": "/shelves/<int:key>", "shelf_slug": "/shelves/<key>"})
+    for name, rule in rules.items():
+        app.add_url_rule(rule, name, lambda name=name, **given: name)
+    rpc = McpBlueprint()
+    rpc.add_openapi(document_of(path, "string"), include=["book"])
+    app.register_blueprint(rpc)
+    name = path.partition("{")[2].rstrip("}")
+    reply = Site(rpc, app).invoke("book", {name: value})
+    assert (reply.status_code, reply.get_json().get("result")) == (200 if endpoint else 400, endpoint)
+
+
+def test_the_doctor_finds_an_operation_that_may_be_of_several_endpoints() -> None:
+    app = Flask("library")
+    app.add_url_rule("/books/<slug>", "by_slug", lambda slug: "by slug")
+    app.add_url_rule("/books/<int:id>", "by_id", lambda **given: "by id")
+    rpc = McpBlueprint()
+    rpc.add_openapi(document_of("/books/{key}", "string"), include=["book"])
+    app.register_blueprint(rpc)
+    assert Site(rpc, app).invoke("book", {"key": "7"}).status_code == 500
+    found = " ".join(app.test_cli_runner().invoke(mcp, ["doctor"]).output.split())
+    assert "GET /books/{key} may be by_slug or by_id" in found
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "expected"),
+    [
+        ("float:x", 5, 5.0),
+        ("float:x", 1e-7, 1e-7),
+        ("float:x", 1.5e300, 1.5e300),
+        ("float(signed=True):x", -0.5, -0.5),
+        ("float(max=2):x", 3, None),
+        ("float:x", -1, None),
+        ("int:x", 5.0, 5),
+        ("int(fixed_digits=3):x", 7, 7),
+        ("int(signed=True):x", -3, -3),
+        ("int(min=5):x", 4, None),
+        ("int(max=5):x", 6, None),
+        ("int:x", -3, None),
+        ("string(length=2):x", "ab", "ab"),
+        ("string(length=2):x", "abc", None),
+        ("any(about, 'x,y', \"q r\"):x", "x,y", "x,y"),
+        ("any(about, 'x,y', \"q r\"):x", "q r", "q r"),
+        ("any(about, 'x,y', \"q r\"):x", "x", None),
+    ],
+)
+def test_the_converter_decides_which_values_a_variable_has(
+    app: Flask, variable: str, value: Any, expected: Any
+) -> None:
+    app.add_url_rule(f"/convert/<{variable}>", "convert", lambda x: jsonify(x))
+    reply = site_with(app, ("convert", "convert")).invoke("convert", {"x": value})
+    assert (reply.status_code, reply.get_json().get("result")) == (400 if expected is None else 200, expected)
+
+
+@pytest.mark.parametrize(
+    ("variable", "schema"),
+    [
+        ("int(signed=True):x", {"type": "integer"}),
+        ("int(min=2, max=5):x", {"type": "integer", "minimum": 2, "maximum": 5}),
+        ("float:x", {"type": "number", "minimum": 0}),
+        ("any('x,y', z):x", {"type": "string", "enum": ["x,y", "z"]}),
+        ("string(length=2):x", {"type": "string"}),
+    ],
+)
+def test_the_converter_describes_a_variable_without_a_hint(app: Flask, variable: str, schema: Any) -> None:
+    app.add_url_rule(f"/convert/<{variable}>", "convert", lambda x: jsonify(x))
+    tool = site_with(app, ("convert", "convert")).describe("convert").get_json()["tool"]
+    assert tool["inputSchema"]["properties"] == {"x": schema}
+
+
+@pytest.mark.parametrize(("value", "expected"), [(5, 5.0), (0.5, 0.5)])
+def test_an_operation_takes_whole_numbers_for_a_float(app: Flask, value: float, expected: float) -> None:
+    """JavaScript writes 5.0 as 5, which ``<float:x>`` does not match."""
+    app.add_url_rule("/weigh/<float:x>", "weigh", lambda x: jsonify(x))
+    rpc = McpBlueprint()
+    rpc.add_openapi(document_of("/weigh/{kilos}", "number"), include=["book"])
+    app.register_blueprint(rpc)
+    assert Site(rpc, app).invoke("book", {"kilos": value}).get_json() == {"result": expected}
+
+
+def test_an_app_that_a_middleware_mounts_is_not_the_endpoint(app: Flask) -> None:
+    app.add_url_rule("/<page>", "show", lambda page: f"page {page}")
+    mounted = Response("metrics of the mounted app")
+    app.wsgi_app = DispatcherMiddleware(app.wsgi_app, {"/metrics": mounted})  # type: ignore[method-assign]
+    site = site_with(app, ("show", "show"))
+    assert site.invoke("show", {"page": "home"}).get_json() == {"result": "page home"}
+    response = site.invoke("show", {"page": "metrics"})
+    assert response.status_code == 400
+    assert response.get_json()["error"]["message"] == "Invalid arguments: do not fit into the path /{page}"
+
+
+def test_a_middleware_that_refuses_a_path_refuses_the_tool_too(app: Flask) -> None:
+    inner = app.wsgi_app
+
+    def guard(environ: Any, start_response: Any) -> Any:
+        if environ["PATH_INFO"].startswith("/books"):
+            return Response("Not for you", 403)(environ, start_response)
+        return inner(environ, start_response)
+
+    app.wsgi_app = guard  # type: ignore[method-assign]
+    response = site_with(app, ("get", "get_book")).invoke("get", {"id": "1"})
+    assert (response.status_code, response.get_json()["error"]["message"]) == (403, "Not for you")
 
 
 def test_the_endpoint_gets_the_headers_of_the_caller_but_those_about_the_outer_request(app: Flask) -> None:
