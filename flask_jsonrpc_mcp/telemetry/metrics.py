@@ -77,7 +77,7 @@ class _Metrics:
         self.running = self._gauge("mcp_running_calls", "Methods that run now.", registry)
         for name, text, level in (
             ("mcp_streams", "Event streams that are being sent.", levels.streams),
-            ("mcp_waiting_threads", "Threads that wait for a client.", levels.waiting),
+            ("mcp_waiting_threads", "Threads that wait for a client or a task.", levels.waiting),
             ("mcp_overdue_methods", "Methods that still run after their timeout.", levels.overdue),
         ):
             level.watch(self._gauge(name, text, registry).set)
