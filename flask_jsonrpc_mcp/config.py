@@ -10,9 +10,11 @@ from flask.sansio.app import App
 from .envelope import MAX_BATCH
 from .origins import is_secure_url, read_origin
 from .strict_json import MAX_DEPTH
-from .task_options import MAX_TTL
 
 PREFIX = "JSONRPC_MCP_"
+
+MAX_TASK_TTL = 100 * 365 * 24 * 60 * 60
+"""Maximum seconds for which a task is kept: its end must be a date."""
 
 GET_READ_ONLY, GET_ALL, GET_NONE = "read-only", "all", "none"
 AS_DECLARED, NO_DOTS = "as-declared", "no-dots"
@@ -87,8 +89,8 @@ def set_defaults(app: App) -> None:
         value = app.config[PREFIX + name]
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
             raise ValueError(f"{PREFIX}{name} must be a whole number of at least {least}, not {value!r}")
-    if app.config[PREFIX + "TASK_TTL"] > MAX_TTL:
-        raise ValueError(f"{PREFIX}TASK_TTL must be at most {MAX_TTL}, not {app.config[PREFIX + 'TASK_TTL']!r}")
+    if app.config[PREFIX + "TASK_TTL"] > MAX_TASK_TTL:
+        raise ValueError(f"{PREFIX}TASK_TTL must be at most {MAX_TASK_TTL}, not {app.config[PREFIX + 'TASK_TTL']!r}")
     for name, choices in (
         ("GET_METHODS", (GET_READ_ONLY, GET_ALL, GET_NONE)),
         ("TOOL_NAME_STYLE", (AS_DECLARED, NO_DOTS)),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from .checks import checked_flag
+from .config import MAX_TASK_TTL
 
 REQUIRED = "required"
 
@@ -15,9 +16,6 @@ TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 
 TASKS_FEATURE = f"extensions.{TASKS_EXTENSION}"
 """The client capability."""
-
-MAX_TTL = 100 * 365 * 24 * 60 * 60
-"""Maximum seconds for which a task is kept: its end must be a date."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,9 +39,9 @@ class TaskOptions:
         if self.queue is not None and (not isinstance(self.queue, str) or not 0 < len(self.queue) <= 100):
             raise ValueError(f"queue must be a name of at most 100 characters, not {self.queue!r}")
         if self.ttl is not None and (
-            not isinstance(self.ttl, int) or isinstance(self.ttl, bool) or not 1 <= self.ttl <= MAX_TTL
+            not isinstance(self.ttl, int) or isinstance(self.ttl, bool) or not 1 <= self.ttl <= MAX_TASK_TTL
         ):
-            raise ValueError(f"ttl must be a whole number of seconds from 1 to {MAX_TTL}, not {self.ttl!r}")
+            raise ValueError(f"ttl must be a whole number of seconds from 1 to {MAX_TASK_TTL}, not {self.ttl!r}")
 
 
 TaskOption = bool | Literal["required"] | TaskOptions
