@@ -274,6 +274,15 @@ class Records:
             self._engine = None
 
     def get(self, id: str) -> TaskRecord | None:
+        try:
+            return self._get(id)
+        except TasksUnavailable as error:
+            # A connection from before a restart of the server. The pool has dropped all of these now.
+            if getattr(error.__cause__, "connection_invalidated", False):
+                return self._get(id)
+            raise
+
+    def _get(self, id: str) -> TaskRecord | None:
         with self.connection() as connection:
             row = connection.execute(_BY_ID, {"task_id": id}).first()
         return None if row is None else TaskRecord(*row)

@@ -84,6 +84,17 @@ def test_without_its_database_no_task_is_created_and_a_running_one_ends_when_it_
     assert runs_in(site.notes) == {"held": 1}
 
 
+def test_a_client_that_polls_does_not_notice_a_restart_of_the_database(site: CelerySite, postgres: Postgres) -> None:
+    running = begin(site.client, site.notes, "held")
+    for _ in range(10):  # every web worker has a connection
+        assert site.client.get(running)["status"] == "working"
+    postgres.service.stop(signal.SIGQUIT)
+    postgres.start()
+    assert {site.client.get(running)["status"] for _ in range(10)} == {"working"}
+    (site.notes / "held-released").touch()
+    assert value_of(site.client.wait(running)) == "held"
+
+
 def test_a_task_whose_web_worker_was_killed_before_it_was_offered_runs_all_the_same(
     tmp_path: Path, postgres_url: str, broker: Redis
 ) -> None:
