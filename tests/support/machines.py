@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pytest
+
+from tests.support.servers import need
 
 HERE, THERE = "10.213.71.1", "10.213.71.2"
 """The addresses of both ends of the cable."""
@@ -33,10 +34,11 @@ class Machine:
 
 @contextmanager
 def second_machine() -> Iterator[Machine]:
-    """Add a machine, which reaches this one at `HERE`. Skips a test where the system does not allow it."""
+    """Add a machine, which reaches this one at `HERE`. Skips a test where the system allows no namespaces."""
     name = f"mcp{os.getpid() % 100_000}"
-    if shutil.which("ip") is None or subprocess.run(["ip", "netns", "add", name], capture_output=True).returncode != 0:
-        pytest.skip("needs network namespaces")
+    added = subprocess.run([need("ip"), "netns", "add", name], capture_output=True, text=True)
+    if added.returncode != 0:
+        pytest.skip(f"needs network namespaces: {added.stderr}")
     machine = Machine(name)
     try:
         _ip("link", "add", name, "type", "veth", "peer", "name", "cable", "netns", name)
@@ -51,5 +53,4 @@ def second_machine() -> Iterator[Machine]:
 
 def _ip(*arguments: str) -> None:
     done = subprocess.run(["ip", *arguments], capture_output=True, text=True)
-    if done.returncode != 0:
-        pytest.skip(f"needs network namespaces: {done.stderr}")
+    assert done.returncode == 0, done.stderr
