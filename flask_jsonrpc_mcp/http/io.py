@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+import socket
+from collections.abc import Collection, Mapping
 from io import BytesIO
 from typing import Any
 from urllib.parse import parse_qs
@@ -35,6 +36,12 @@ JSON = "application/json"
 def face_of(request: Request, face: str) -> str:
     """Return the face of a call: the bridge if it sent the request, else the one that the path belongs to."""
     return BRIDGE if BRIDGE_HEADER in request.headers else face
+
+
+def client_socket(environ: Mapping[str, Any]) -> socket.socket | None:
+    """Return the socket of the client, if the server passes it on. gunicorn and werkzeug do."""
+    found: socket.socket | None = environ.get("gunicorn.socket") or environ.get("werkzeug.socket")
+    return found
 
 
 def read_json_body(request: Request, mimetypes: Collection[str] = (JSON,)) -> Any:

@@ -19,7 +19,7 @@ from flask import Request, Response, current_app, request
 
 from ..auth import Caller
 from ..call import Call, Detach, Result
-from ..config import GET_NONE, GET_READ_ONLY
+from ..config import GET_NONE, GET_READ_ONLY, server_name
 from ..envelope import Handler, Prepared, RpcRequest, RpcResponse, answer_one
 from ..errors import InvalidRequest, MethodNotFound, Overloaded, RpcError, VerbNotAllowed
 from ..failures import as_rpc_error
@@ -30,6 +30,7 @@ from ..schema.walk import has_references, replace_references
 from ..strict_json import write
 from ..task_options import TASKS_EXTENSION
 from .io import (
+    client_socket,
     error_response,
     face_of,
     json_response,
@@ -54,9 +55,6 @@ OPENRPC_VERSION = "1.3.2"
 CHECK_CLIENT_AFTER = 1.0
 """Seconds before a batch checks whether its client has disconnected. A client that closes only its sending side gets
 all responses of a shorter batch."""
-
-# An app notices that a client has left only when it writes. These servers have the socket in the environ.
-_SOCKETS = ("gunicorn.socket", "werkzeug.socket")
 
 
 def post(request: Request, registry: Registry, caller: Caller) -> Response:
@@ -251,7 +249,7 @@ def _refuse_because(reason: str) -> Handler:
 
 def _client_has_left() -> bool:
     """Return whether the client has closed the connection; false if the server does not expose its socket."""
-    connection = next((request.environ[name] for name in _SOCKETS if name in request.environ), None)
+    connection = client_socket(request.environ)
     if connection is None:
         return False
     try:
@@ -268,8 +266,7 @@ def _client_has_left() -> bool:
 def _openrpc_document(listing: Listing[Method]) -> Prepared:
     """Describe methods as an OpenRPC document, the result of ``rpc.discover``."""
     config = current_app.config
-    name = config["JSONRPC_MCP_SERVER_NAME"] or current_app.name
-    info = {"title": name, "version": config["JSONRPC_MCP_SERVER_VERSION"]}
+    info = {"title": server_name(current_app), "version": config["JSONRPC_MCP_SERVER_VERSION"]}
     if config["JSONRPC_MCP_INSTRUCTIONS"]:
         info["description"] = config["JSONRPC_MCP_INSTRUCTIONS"]
     servers = [{"name": info["title"], "url": own_url("jsonrpc", external=True)}]

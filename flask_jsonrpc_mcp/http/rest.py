@@ -55,10 +55,7 @@ def list_tools(request: Request, registry: Registry, caller: Caller) -> Response
     offset = decode_cursor(query["cursor"]) if "cursor" in query else 0
     listing = registry.methods.listing_for(caller)
     page = listing.page(FACE, offset, current_app.config["JSONRPC_MCP_PAGE_SIZE"], _make_page)
-    response = page_response(request, page, registry, caller, current_app.config["JSONRPC_MCP_LIST_MAX_AGE"])
-    if listing.is_lazy:
-        response.vary.add("Accept-Language")
-    return response
+    return _description(request, page, registry, caller)
 
 
 def describe_tool(request: Request, registry: Registry, caller: Caller) -> Response:
@@ -68,11 +65,7 @@ def describe_tool(request: Request, registry: Registry, caller: Caller) -> Respo
     if tool.access:
         # A caller sees a tool only with all of these permissions, so this reveals nothing.
         document["access"] = sorted(tool.access)
-    page = make_page(write(document))
-    response = page_response(request, page, registry, caller, current_app.config["JSONRPC_MCP_LIST_MAX_AGE"])
-    if registry.methods.is_lazy:
-        response.vary.add("Accept-Language")
-    return response
+    return _description(request, make_page(write(document)), registry, caller)
 
 
 def openapi_document(request: Request, registry: Registry, caller: Caller) -> Response:
@@ -80,11 +73,7 @@ def openapi_document(request: Request, registry: Registry, caller: Caller) -> Re
     if not has_openapi():
         raise NoSuchPath("The OpenAPI document needs apispec: install flask-jsonrpc-mcp[openapi]")
     registry.auth.require_discovery(caller)
-    page = make_page(make_document(registry, caller))
-    response = page_response(request, page, registry, caller, current_app.config["JSONRPC_MCP_LIST_MAX_AGE"])
-    if registry.methods.is_lazy:
-        response.vary.add("Accept-Language")
-    return response
+    return _description(request, make_page(make_document(registry, caller)), registry, caller)
 
 
 def make_document(registry: Registry, caller: Caller) -> bytes:
@@ -180,6 +169,14 @@ ROUTES = (
     Route("/mcp/tools/<name>", "call_tool", {"GET": get_tool, "POST": post_tool}, tool_error),
     Route("/mcp/<path:rest>", "nothing_here", {ANY_VERB: not_found}, rest_error),
 )
+
+
+def _description(request: Request, page: Page, registry: Registry, caller: Caller) -> Response:
+    """Respond with a page that describes tools."""
+    response = page_response(request, page, registry, caller, current_app.config["JSONRPC_MCP_LIST_MAX_AGE"])
+    if registry.methods.is_lazy:
+        response.vary.add("Accept-Language")
+    return response
 
 
 def _run(call: Call, registry: Registry) -> Response:

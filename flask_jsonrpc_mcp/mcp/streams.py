@@ -32,6 +32,7 @@ from .. import levels
 from ..call import Cancellation
 from ..envelope import RpcResponse
 from ..errors import RpcError
+from ..http.io import client_socket
 from ..strict_json import write
 
 if TYPE_CHECKING:
@@ -254,8 +255,7 @@ class StreamResponse(Response):
 
         # uWSGI's write works only in the thread of the request.
         writer = threading.get_ident() if "uwsgi.version" in environ else None
-        connection = environ.get("gunicorn.socket") or environ.get("werkzeug.socket")
-        stream = EventStream(start, self._cancellation, writer, connection)
+        stream = EventStream(start, self._cancellation, writer, client_socket(environ))
         if writer is None:
             stream.watch_in_thread()
         reply = None
