@@ -189,11 +189,9 @@ def _find(service: Tasks, id: str) -> TaskRecord:
 
 
 def _describe(record: TaskRecord, service: Tasks) -> dict[str, Any]:
-    from ..tasks.describing import describe_plainly
-
     # Clients see "working"; operators see whether a worker has started: "queued" or "running".
     own = {"status": record.state, "user": record.user, "blueprint": record.blueprint}
-    return {**describe_plainly(record, service), **own}
+    return {**service.describe(record), **own}
 
 
 def _details(record: TaskRecord) -> dict[str, Any]:

@@ -21,7 +21,6 @@ from ..errors import MethodNotFound, RpcError, UnknownTask
 from ..levels import Slot
 from ..registry import Methods, alias_of
 from ..tasks import tasks_of
-from ..tasks.describing import status_of
 from ..tasks.records import CANCELLED, FAILED, INPUT_REQUIRED, TaskRecord, TasksUnavailable
 from ..tasks.service import error_of, result_of
 from . import versions
@@ -121,7 +120,7 @@ def _cancel(context: RequestContext, arguments: Mapping[str, Any]) -> dict[str, 
         record = _find(context, arguments)
     except RpcError as error:
         return versions.tool_failure(error)
-    return _text(f"It is {status_of(record)}" if record.is_over else "It will end when it notices that it is cancelled")
+    return _text(f"It is {record.status}" if record.is_over else "It will end when it notices that it is cancelled")
 
 
 def _find(context: RequestContext, arguments: Mapping[str, Any]) -> TaskRecord:

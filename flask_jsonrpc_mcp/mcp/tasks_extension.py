@@ -16,9 +16,8 @@ from ..errors import MalformedParams, MethodNotFound, RpcError, UnknownTask, Unk
 from ..registry import alias_of
 from ..task_options import TASKS_EXTENSION
 from ..tasks import tasks_of
-from ..tasks.describing import iso_time, poll_interval, status_of
 from ..tasks.records import COMPLETED, FAILED, INPUT_REQUIRED, TaskRecord, tasks
-from ..tasks.service import error_of, result_of
+from ..tasks.service import error_of, iso_time, result_of
 from . import versions
 from .extensions import Extension, ExtensionMethod
 from .protocol import RequestContext
@@ -83,7 +82,7 @@ def _find(context: RequestContext, params: Params) -> TaskRecord:
 
 
 def _describe_state(record: TaskRecord, message: str | None) -> dict[str, Any]:
-    described: dict[str, Any] = {"taskId": record.id, "status": status_of(record)}
+    described: dict[str, Any] = {"taskId": record.id, "status": record.status}
     if message is not None:
         described["statusMessage"] = message
     return {
@@ -91,7 +90,7 @@ def _describe_state(record: TaskRecord, message: str | None) -> dict[str, Any]:
         "createdAt": iso_time(record.created),
         "lastUpdatedAt": iso_time(record.updated),
         "ttlMs": round((record.expires - record.created) * 1000),
-        "pollIntervalMs": poll_interval(record) * 1000,
+        "pollIntervalMs": record.poll_interval * 1000,
     }
 
 

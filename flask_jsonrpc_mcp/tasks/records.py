@@ -50,6 +50,12 @@ QUEUED, RUNNING, INPUT_REQUIRED = "queued", "running", "input_required"
 COMPLETED, FAILED, CANCELLED = "completed", "failed", "cancelled"
 UNFINISHED = (QUEUED, RUNNING, INPUT_REQUIRED)
 
+WORKING = "working"
+"""What clients see instead of `QUEUED` and `RUNNING`."""
+
+# Seconds since the creation, and how many seconds to wait between two polls until then.
+_POLL_INTERVALS = ((10, 1), (60, 2), (600, 5))
+
 READ_FOR = 3600
 """Seconds for which a task is kept after its end, so that its result can be read."""
 
@@ -220,6 +226,19 @@ class TaskRecord:
     @property
     def is_over(self) -> bool:
         return self.state not in UNFINISHED
+
+    @property
+    def status(self) -> str:
+        """The status that clients see. It does not show whether a worker has started."""
+        return WORKING if self.state in (QUEUED, RUNNING) else self.state
+
+    @property
+    def poll_interval(self) -> int:
+        """How many seconds a client should wait before it asks again; more for older tasks."""
+        if self.state == INPUT_REQUIRED:
+            return 2
+        age = time.time() - self.created
+        return next((interval for until, interval in _POLL_INTERVALS if age < until), 15)
 
 
 class Records:

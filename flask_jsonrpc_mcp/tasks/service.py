@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -297,6 +298,19 @@ class Tasks:
             return NO_WORKER
         return record.message
 
+    def describe(self, record: TaskRecord) -> dict[str, Any]:
+        """Describe a task as REST, JSON-RPC and the command line show it, without its outcome."""
+        return {
+            "id": record.id,
+            "tool": record.method,
+            "status": record.status,
+            "message": self.status_message(record),
+            "progress": record.progress,
+            "created": iso_time(record.created),
+            "updated": iso_time(record.updated),
+            "expires": iso_time(record.expires),
+        }
+
     def registry_of(self, record: TaskRecord) -> Registry | None:
         """Return the blueprint of a task; ``None`` if this app does not have it."""
         registries: dict[str, Registry] = self.app.extensions.get(REGISTRIES, {})
@@ -368,6 +382,10 @@ def result_of(record: TaskRecord) -> Result:
     """Return the result of a completed task."""
     outcome = record.outcome or {}
     return Result(outcome.get("value"), outcome.get("content"), outcome.get("meta"))
+
+
+def iso_time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def progress_text(done: float, total: float | None, message: str | None) -> str:
