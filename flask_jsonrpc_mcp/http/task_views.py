@@ -30,7 +30,8 @@ from ..errors import (
 from ..levels import Slot
 from ..registry import Registry
 from ..tasks import tasks_of
-from ..tasks.callers import may_see
+from ..tasks.calls import error_of, may_see, result_of
+from ..tasks.database import tasks
 from ..tasks.records import (
     CANCELLED,
     COMPLETED,
@@ -41,9 +42,8 @@ from ..tasks.records import (
     WORKING,
     TaskRecord,
     TasksUnavailable,
-    tasks,
 )
-from ..tasks.service import Tasks, error_of, result_of
+from ..tasks.service import Tasks
 from .io import call_error, call_error_message, first_values, json_response, rest_error_body
 from .preferences import Preferences
 

@@ -21,8 +21,8 @@ from ..errors import MethodNotFound, RpcError, UnknownTask
 from ..levels import Slot
 from ..registry import Methods, alias_of
 from ..tasks import tasks_of
+from ..tasks.calls import error_of, result_of
 from ..tasks.records import CANCELLED, FAILED, INPUT_REQUIRED, TaskRecord, TasksUnavailable
-from ..tasks.service import error_of, result_of
 from . import versions
 from .protocol import Notifier, RequestContext
 from .tasks_extension import protocol_error

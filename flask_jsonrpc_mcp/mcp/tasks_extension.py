@@ -16,8 +16,10 @@ from ..errors import MalformedParams, MethodNotFound, RpcError, UnknownTask, Unk
 from ..registry import alias_of
 from ..task_options import TASKS_EXTENSION
 from ..tasks import tasks_of
-from ..tasks.records import COMPLETED, FAILED, INPUT_REQUIRED, TaskRecord, tasks
-from ..tasks.service import error_of, iso_time, result_of
+from ..tasks.calls import error_of, result_of
+from ..tasks.database import tasks
+from ..tasks.records import COMPLETED, FAILED, INPUT_REQUIRED, TaskRecord
+from ..tasks.service import iso_time
 from . import versions
 from .extensions import Extension, ExtensionMethod
 from .protocol import RequestContext
