@@ -350,7 +350,7 @@ class McpBlueprint(EndpointTools, Blueprint):
             tasks_of(app)  # which checks its settings
             connect(self._registry.task_engine, app)
             if app.config[PREFIX + "TASK_WAIT"]:
-                from .mcp.task_tools import check_names
+                from .mcp.tasks_extension import check_names
 
                 check_names(self._registry.methods)
         carry, restore = self._registry.carry, self._registry.restore

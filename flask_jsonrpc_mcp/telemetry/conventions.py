@@ -18,7 +18,7 @@ from flask import request
 from ..ask import InputNeeded
 from ..envelope import RpcRequest
 from ..errors import MAX_QUOTED, InternalError, RpcError, one_line
-from ..mcp.extensions import find_method
+from ..mcp import extensions
 from ..mcp.http import SESSION_HEADER
 from ..mcp.protocol import CANCELLED, INITIALIZE, MODERN, RequestContext
 from ..mcp.server import METHODS
@@ -87,7 +87,7 @@ def operation_of(message: RpcRequest, context: RequestContext) -> Operation:
             )
             target = OTHER if known is None else known.name
     return _operation(
-        method if method in _KNOWN or find_method(method, context.registry) else OTHER,
+        method if method in _KNOWN or extensions.find(method, context.registry) else OTHER,
         target,
         context.version,
         context.headers is not None,
