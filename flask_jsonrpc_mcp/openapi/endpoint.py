@@ -104,7 +104,7 @@ class Target:
 class Reply:
     """The response of an endpoint, read to its end.
 
-    :param path: The path of the request.
+    :param path: The path of the request, which becomes the URI of a file.
     """
 
     path: str

@@ -114,8 +114,7 @@ def _make_function(operation: Operation, endpoint: Endpoint, arguments: Argument
 
     def call_endpoint(**given: Any) -> Any:
         call = running_call.get()
-        reply = endpoint.call(arguments, given, call)
-        return result_of(reply, call.caller, reply.path, headers)
+        return result_of(endpoint.call(arguments, given, call), call.caller, headers)
 
     call_endpoint.__name__ = call_endpoint.__qualname__ = operation.id
     setattr(call_endpoint, ENDPOINT, endpoint)

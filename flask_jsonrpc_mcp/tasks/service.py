@@ -163,21 +163,23 @@ class Tasks:
         if tool is None or tool.task is None:
             raise TypeError(f"{checks.name_of(method.func)} calls current_call.detach(); register it with task=")
         caller, now = call.caller, time.time()
-        stored = store_caller(caller, registry.auth)
+        meta = {name: call.meta[name] for name in KEPT_META if name in call.meta}
+        for more in registry.task_meta:
+            meta |= more()
         values = {
             "id": secrets.token_urlsafe(32),
             "blueprint": self.name_of(registry),
             "owner": caller.principal,
             "address": caller.address[:64],
             "user": caller.name[:255] or None,
-            "caller": stored,
+            "caller": store_caller(caller, registry.auth),
             "face": call.face,
             "method": method.name,
             "queue": tool.task.queue,
             "call": {
                 "arguments": call.arguments,
                 "capabilities": sorted(call.capabilities),
-                "meta": _kept_meta(call, registry),
+                "meta": meta,
                 "client_id": client_id(request.environ),
                 "agent": request.user_agent.string,
                 "listed_only": call.listed_only,
@@ -390,13 +392,6 @@ class Tasks:
             raise TooManyTasks(most_own, retry_after=5)
         if queued >= most_queued:
             raise Overloaded("Too many tasks wait for a worker; try again later")
-
-
-def _kept_meta(call: Call, registry: Registry) -> dict[str, Any]:
-    kept = {name: call.meta[name] for name in KEPT_META if name in call.meta}
-    for more in registry.task_meta:
-        kept |= more()
-    return kept
 
 
 def iso_time(seconds: float) -> str:
