@@ -81,7 +81,7 @@ def create_task(context: RequestContext, call: Call) -> dict[str, Any]:
 
 
 def get_task(context: RequestContext, params: Params) -> dict[str, Any]:
-    return describe_task(_find(context, _task_id(params)), context)
+    return describe_task(_named(context, params), context)
 
 
 def update_task(context: RequestContext, params: Params) -> dict[str, Any]:
@@ -89,12 +89,12 @@ def update_task(context: RequestContext, params: Params) -> dict[str, Any]:
     responses = params.get("inputResponses")
     if not isinstance(responses, dict):
         raise MalformedParams("params.inputResponses must be an object")
-    tasks_of(context.app).answer(_find(context, _task_id(params)), responses)
+    tasks_of(context.app).answer(_named(context, params), responses)
     return {}
 
 
 def cancel_task(context: RequestContext, params: Params) -> dict[str, Any]:
-    tasks_of(context.app).cancel(_find(context, _task_id(params)))
+    tasks_of(context.app).cancel(_named(context, params))
     return {}
 
 
@@ -114,11 +114,10 @@ def describe_task(record: TaskRecord, context: RequestContext) -> dict[str, Any]
     return described
 
 
-def _task_id(params: Params) -> str:
-    task_id = params.get("taskId")
-    if not isinstance(task_id, str):
+def _named(context: RequestContext, params: Params) -> TaskRecord:
+    if not isinstance(params.get("taskId"), str):
         raise MalformedParams("params.taskId must be a string")
-    return task_id
+    return _find(context, params["taskId"])
 
 
 def _find(context: RequestContext, task_id: Any) -> TaskRecord:
