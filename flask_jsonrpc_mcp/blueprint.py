@@ -77,7 +77,8 @@ class McpBlueprint(EndpointTools, Blueprint):
     :param rate_limit: A limit for all calls of one caller, such as ``"100/minute"``; needs a limiter.
     :param telemetry: What observes the blueprint: objects of :class:`.tracing.OpenTelemetry` and
         :class:`.metrics.Prometheus`.
-    :param audit: Where to write an audit trail: an :class:`.audit.AuditLog` or :class:`.audit_table.AuditTable`.
+    :param audit: Where to write an audit trail: an :class:`.audit.AuditLog` or :class:`.audit_table.AuditTable`, or a
+        list of these.
     :param csrf_exempt: Exempt the routes of this package from Flask-WTF's ``CSRFProtect``: they accept only JSON
         bodies, and reject the pages of other sites by their ``Origin``. Routes that you add stay protected.
     :param tasks: Brings the tasks of this blueprint to workers, instead of ``JSONRPC_MCP_TASKS``.
@@ -96,7 +97,7 @@ class McpBlueprint(EndpointTools, Blueprint):
         limiter: Limiter | None = None,
         rate_limit: str | None = None,
         telemetry: Sequence[OpenTelemetry | Prometheus] = (),
-        audit: Audit | None = None,
+        audit: Audit | Sequence[Audit] | None = None,
         csrf_exempt: bool = True,
         tasks: TaskEngine | None = None,
         **options: Any,
@@ -126,19 +127,20 @@ class McpBlueprint(EndpointTools, Blueprint):
         self._csrf_exempt = csrf_exempt
         self.record(self._mount)
 
-    def _observe(self, telemetry: Sequence[OpenTelemetry | Prometheus], audit: Audit | None) -> None:
+    def _observe(self, telemetry: Sequence[OpenTelemetry | Prometheus], audit: Audit | Sequence[Audit] | None) -> None:
         """Let telemetry observe this blueprint, and say what ``/mcp/health?ready`` checks."""
         if not isinstance(telemetry, Sequence):
             raise TypeError(f"telemetry= takes a list; write telemetry=[{type(telemetry).__name__}(...)]")
-        observers = [("telemetry", each) for each in telemetry] + ([] if audit is None else [("audit", audit)])
-        for option, observer in observers:
-            if isinstance(observer, type) or not hasattr(observer, "write" if option == "audit" else "routes"):
-                accepted = "one object" if option == "audit" else "objects"
-                raise TypeError(
-                    f"{option}= takes {accepted} of flask_jsonrpc_mcp.telemetry, such as"
-                    f" {'AuditLog(logger)' if option == 'audit' else '[OpenTelemetry()]'}, not {observer!r}"
-                )
-            observer.observe(self._registry)
+        audits: Any = [] if audit is None else audit if isinstance(audit, (list, tuple)) else [audit]
+        for option, observers, member, example in (
+            ("telemetry", telemetry, "routes", "[OpenTelemetry()]"),
+            ("audit", audits, "write", "AuditLog(logger)"),
+        ):
+            for observer in observers:
+                if isinstance(observer, type) or not hasattr(observer, member):
+                    accepted = f"objects of flask_jsonrpc_mcp.telemetry, such as {example}"
+                    raise TypeError(f"{option}= takes {accepted}, not {observer!r}")
+                observer.observe(self._registry)
         readiness, registry = self._registry.readiness, self._registry
         readiness["mailbox"] = lambda: mailbox.current_mailbox().check_ready()
         if registry.rate_limits.is_used:
@@ -350,7 +352,7 @@ class McpBlueprint(EndpointTools, Blueprint):
             tasks_of(app)  # which checks its settings
             connect(self._registry.task_engine, app)
             if app.config[PREFIX + "TASK_WAIT"]:
-                from .mcp.task_tools import check_names
+                from .mcp.tasks_extension import check_names
 
                 check_names(self._registry.methods)
         carry, restore = self._registry.carry, self._registry.restore

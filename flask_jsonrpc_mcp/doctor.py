@@ -25,7 +25,7 @@ from .lookup import did_you_mean, registries_of
 from .mcp.protocol import MODERN
 from .mcp.versions import describe_tool
 from .method import Method, marks
-from .openapi.findings import missing_endpoint, size_of_tools
+from .openapi.tools import missing_endpoint, size_of_tools
 from .origins import host_name, is_loopback, read_origin
 from .registry import Registry
 from .schema.walk import walk

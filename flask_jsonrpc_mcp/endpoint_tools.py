@@ -91,8 +91,7 @@ class EndpointTools(Decorators):
             that no endpoint has, and an HTTP method that it does not take, raise when it is looked up.
         """
         from .openapi.operations import METHODS
-        from .openapi.tools import tool_from_view
-        from .openapi.views import read_params
+        from .openapi.tools import read_params, tool_from_view
 
         _refuse_options(f"add_view {name!r}", options)
         check_options("tool", options, ToolOptions)

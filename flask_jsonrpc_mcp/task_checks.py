@@ -62,7 +62,8 @@ def check_app(app: Flask, registries: list[Registry]) -> Iterator[Problem]:
     if _uses_celery(app, registries) and _installed("celery") == BROKEN_CELERY:
         yield "task-celery", f"a worker of celery {BROKEN_CELERY} ends when its Redis restarts while tasks run"
     from .tasks import tasks_of  # SQLAlchemy is an extra
-    from .tasks.records import QUEUED, tasks
+    from .tasks.database import tasks
+    from .tasks.records import QUEUED
 
     records = tasks_of(app).records
     file = Path(str(records.url.database)) if records.url.get_backend_name() == "sqlite" else None

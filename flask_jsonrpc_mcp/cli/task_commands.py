@@ -52,7 +52,7 @@ def tasks() -> None:
 def list_tasks(status: str | None, user: str | None, limit: int, json_output: bool | None) -> None:
     """List the tasks of all callers, the newest first."""
     service = _service()
-    from ..tasks.records import tasks as table
+    from ..tasks.database import tasks as table
 
     conditions: list[Any] = [table.c.expires > time.time()]
     if status is not None:
@@ -178,7 +178,7 @@ def _no_worker() -> str:
 
 
 def _find(service: Tasks, id: str) -> TaskRecord:
-    from ..tasks.records import tasks as table
+    from ..tasks.database import tasks as table
 
     found = service.records.find(table.c.id.startswith(id, autoescape=True), table.c.expires > time.time(), limit=2)
     if not found or not id:
@@ -189,11 +189,9 @@ def _find(service: Tasks, id: str) -> TaskRecord:
 
 
 def _describe(record: TaskRecord, service: Tasks) -> dict[str, Any]:
-    from ..tasks.describing import describe_plainly
-
     # Clients see "working"; operators see whether a worker has started: "queued" or "running".
     own = {"status": record.state, "user": record.user, "blueprint": record.blueprint}
-    return {**describe_plainly(record, service), **own}
+    return {**service.describe(record), **own}
 
 
 def _details(record: TaskRecord) -> dict[str, Any]:

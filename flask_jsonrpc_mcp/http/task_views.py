@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import base64
+import struct
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from flask import Request, Response, current_app, url_for
+from sqlalchemy import and_, or_
 
 from ..auth import Caller
 from ..call import Call
 from ..config import PREFIX
 from ..envelope import RpcResponse
 from ..errors import (
+    InvalidCursor,
     MalformedParams,
     MethodNotFound,
     NoSuchPath,
@@ -26,14 +30,34 @@ from ..errors import (
 from ..levels import Slot
 from ..registry import Registry
 from ..tasks import tasks_of
-from ..tasks.describing import describe_plainly, list_own, poll_interval
-from ..tasks.records import COMPLETED, TaskRecord, TasksUnavailable
-from ..tasks.service import Tasks, error_of, result_of
+from ..tasks.calls import error_of, may_see, result_of
+from ..tasks.database import tasks
+from ..tasks.records import (
+    CANCELLED,
+    COMPLETED,
+    FAILED,
+    INPUT_REQUIRED,
+    QUEUED,
+    RUNNING,
+    WORKING,
+    TaskRecord,
+    TasksUnavailable,
+)
+from ..tasks.service import Tasks
 from .io import call_error, call_error_message, first_values, json_response, rest_error_body
 from .preferences import Preferences
 
 LOOK_EVERY = 0.1
 """Seconds between two queries for a task that a request waits for."""
+
+STATES = {
+    WORKING: (QUEUED, RUNNING),
+    INPUT_REQUIRED: (INPUT_REQUIRED,),
+    COMPLETED: (COMPLETED,),
+    FAILED: (FAILED,),
+    CANCELLED: (CANCELLED,),
+}
+"""The states of the record by the status that clients see."""
 
 _OWN_VARIABLES = ("name", "task_id")
 
@@ -81,7 +105,7 @@ class Handle:
         return self.record.outcome is not None
 
     def describe(self) -> dict[str, Any]:
-        return {"task": _describe(self.record, _service(), self._request)}
+        return {"task": _describe(self.record, self._request)}
 
     def add_headers(self, response: Response) -> Response:
         """Add ``Preference-Applied``, and ``Location`` and ``Retry-After`` if the response is a handle."""
@@ -201,13 +225,13 @@ def _service() -> Tasks:
     return tasks_of(current_app)
 
 
-def _describe(record: TaskRecord, service: Tasks, request: Request) -> dict[str, Any]:
-    return {**describe_plainly(record, service), "url": task_url(request, record)}
+def _describe(record: TaskRecord, request: Request) -> dict[str, Any]:
+    return {**_service().describe(record), "url": task_url(request, record)}
 
 
 def _describe_all(record: TaskRecord, request: Request, describe_error: Callable[[RpcError], Any]) -> dict[str, Any]:
     """Describe a task with its result or error. REST and JSON-RPC have different formats for errors."""
-    described: dict[str, Any] = {"task": _describe(record, _service(), request)}
+    described: dict[str, Any] = {"task": _describe(record, request)}
     error = error_of(record)
     if error is not None:
         described["error"] = describe_error(error)
@@ -217,11 +241,51 @@ def _describe_all(record: TaskRecord, request: Request, describe_error: Callable
 
 
 def _list(request: Request, registry: Registry, caller: Caller, status: Any, cursor: Any) -> dict[str, Any]:
+    """List a page of the tasks of a signed-in caller, the newest first.
+
+    Tasks that need other scopes are left out, so a page may be shorter.
+
+    :raises MalformedParams: if there is no such status.
+    :raises InvalidCursor: if the cursor is not one of ours.
+    """
     service, size = _service(), current_app.config[PREFIX + "PAGE_SIZE"]
-    page, next_cursor = list_own(service, registry, caller, size, status=status, cursor=cursor)
-    return {"tasks": [_describe(record, service, request) for record in page], "nextCursor": next_cursor}
+    conditions = [
+        tasks.c.owner == caller.principal,
+        tasks.c.blueprint == service.name_of(registry),
+        tasks.c.expires > time.time(),
+    ]
+    if status is not None:
+        if not isinstance(status, str) or status not in STATES:
+            raise MalformedParams(f"status must be one of {', '.join(STATES)}")
+        conditions.append(tasks.c.state.in_(STATES[status]))
+    if cursor is not None:
+        created, task_id = _decode_cursor(cursor)
+        conditions.append(or_(tasks.c.created < created, and_(tasks.c.created == created, tasks.c.id > task_id)))
+    found = service.records.find(*conditions, limit=size + 1, newest_first=True)
+    page = found[:size]
+    return {
+        "tasks": [_describe(record, request) for record in page if may_see(caller, record)],
+        "nextCursor": _encode_cursor(page[-1]) if len(found) > size else None,
+    }
+
+
+def _encode_cursor(record: TaskRecord) -> str:
+    """Encode the place after a task: unlike an offset, it stays the same when newer tasks are added."""
+    return base64.urlsafe_b64encode(struct.pack(">d", record.created) + record.id.encode()).decode()
+
+
+def _decode_cursor(cursor: Any) -> tuple[float, str]:
+    try:
+        place = base64.urlsafe_b64decode(cursor.encode("ascii"))
+        (created,) = struct.unpack(">d", place[:8])
+        task_id = place[8:].decode("ascii")
+    except (AttributeError, ValueError, struct.error) as error:
+        raise InvalidCursor() from error
+    if not task_id.isprintable():  # PostgreSQL refuses a text with NUL
+        raise InvalidCursor()
+    return created, task_id
 
 
 def _add_retry_after(response: Response, record: TaskRecord) -> None:
     if not record.is_over:
-        response.headers["Retry-After"] = str(poll_interval(record))
+        response.headers["Retry-After"] = str(record.poll_interval)

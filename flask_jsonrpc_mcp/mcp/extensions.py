@@ -7,14 +7,17 @@ that it supports with every request: https://modelcontextprotocol.io/specificati
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from ..errors import MethodNotFound, MissingCapability
 from ..registry import Registry
 
 if TYPE_CHECKING:
     from .protocol import RequestContext
+
+Handler: TypeAlias = "Callable[[RequestContext, Mapping[str, Any]], Any]"
+"""Takes the context and the params, and returns the result."""
 
 FEATURE = "extensions."
 """The prefix of an extension's id in ``RequestContext.capabilities`` and in `MissingCapability`."""
@@ -35,31 +38,20 @@ class Watcher(Protocol):
         """Yield notifications, each without ``notifications/`` in its name, with its params."""
 
 
-class ExtensionMethod(NamedTuple):
-    """A method of an extension.
-
-    :param handler: Takes the context and the params, and returns the result.
-    :param name_param: The param that the header ``Mcp-Name`` must repeat.
-    """
-
-    handler: Callable[[RequestContext, Mapping[str, Any]], Any]
-    name_param: str | None = None
-
-
 @dataclass(frozen=True)
 class Extension:
     """An extension that a blueprint uses.
 
-    :param settings: The value under its id in ``capabilities.extensions``.
-    :param methods: Its methods by name. A client that does not declare the extension gets -32021.
+    :param methods: The handlers of its methods by name. A client that does not declare the extension gets -32021.
+    :param name_param: The param of these methods that the header ``Mcp-Name`` must repeat.
     :param listen: Reads the extension's part of the filter of ``subscriptions/listen``. It returns ``None`` if the
         filter has no such part.
     """
 
     id: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    methods: Mapping[str, ExtensionMethod] = field(default_factory=dict)
-    listen: Callable[[RequestContext, Mapping[str, Any]], Watcher | None] | None = None
+    methods: Mapping[str, Handler]
+    name_param: str
+    listen: Callable[[RequestContext, Mapping[str, Any]], Watcher | None]
 
     def require(self, context: RequestContext) -> None:
         """Check that the client has declared the extension.
@@ -72,7 +64,7 @@ class Extension:
 
 def announced(registry: Registry) -> dict[str, Any]:
     """Return the extensions of a blueprint for the server's capabilities."""
-    return {name: dict(extension.settings) for name, extension in registry.extensions.items()}
+    return {name: {} for name in registry.extensions}
 
 
 def declared(capabilities: Mapping[str, Any], registry: Registry) -> frozenset[str]:
@@ -83,23 +75,19 @@ def declared(capabilities: Mapping[str, Any], registry: Registry) -> frozenset[s
     return frozenset(FEATURE + name for name in registry.extensions if isinstance(named.get(name), dict))
 
 
-def find_method(method: str, registry: Registry) -> tuple[Extension, ExtensionMethod] | None:
-    """Find a method of the extensions of a blueprint."""
-    for extension in registry.extensions.values():
-        if method in extension.methods:
-            return extension, extension.methods[method]
-    return None
+def find(method: str, registry: Registry) -> Extension | None:
+    """Find the extension of a blueprint that has a method."""
+    return next((each for each in registry.extensions.values() if method in each.methods), None)
 
 
-def find_handler(method: str, context: RequestContext) -> Callable[[RequestContext, Mapping[str, Any]], Any]:
+def find_handler(method: str, context: RequestContext) -> Handler:
     """Find the handler of a method for a client that has declared its extension.
 
     :raises MethodNotFound: if there is no such method.
     :raises MissingCapability: if the client has not declared the extension.
     """
-    found = find_method(method, context.registry)
-    if found is None:
+    extension = find(method, context.registry)
+    if extension is None:
         raise MethodNotFound(method)
-    extension, row = found
     extension.require(context)
-    return row.handler
+    return extension.methods[method]

@@ -43,7 +43,7 @@ def list_tools(context: RequestContext, params: Params) -> Prepared:
 
     more: list[dict[str, Any]] = []
     if context.waits_for_tasks:
-        from .task_tools import DESCRIPTORS  # SQLAlchemy is an extra
+        from .tasks_extension import DESCRIPTORS  # SQLAlchemy is an extra
 
         more = [versions.describe_tool(descriptor, context.version, style) for descriptor in DESCRIPTORS]
     return _list(context, params, context.registry.methods, "tools", describe, style, more)
@@ -56,17 +56,17 @@ def call_tool(context: RequestContext, params: Params) -> dict[str, Any]:
     """
     name, arguments = _text(params, "name"), _object(params, "arguments", {})
     if context.registry.extensions and context.waits_for_tasks:
-        from . import task_tools  # SQLAlchemy is an extra
+        from .tasks_extension import find_tool  # SQLAlchemy is an extra
 
-        task_tool = task_tools.find(name)
+        task_tool = find_tool(name)
         if task_tool is not None:
             return task_tool(context, arguments)
     try:
         result = invoke(context.call(METHOD, context.tool_name(name), arguments), context.registry)
     except Detach as detached:
-        from . import task_tools, tasks_extension
+        from . import tasks_extension
 
-        create = task_tools.create_and_wait if context.waits_for_tasks else tasks_extension.create_task
+        create = tasks_extension.create_and_wait if context.waits_for_tasks else tasks_extension.create_task
         return create(context, detached.call)
     except MethodNotFound as error:
         raise UnknownTool(name, sign_in=context.caller.may_sign_in) from error
@@ -175,9 +175,9 @@ def set_log_level(context: RequestContext, params: Params) -> dict[str, Any]:
 def is_streaming(context: RequestContext, kind: str, name: str) -> bool:
     """Whether a tool, prompt or resource runs while its response is sent."""
     if kind == METHOD and context.waits_for_tasks:
-        from . import task_tools
+        from .tasks_extension import is_waiting
 
-        if task_tools.is_waiting(context, name):
+        if is_waiting(context, name):
             return True
     try:
         found = context.registry.finders[kind].find(context.tool_name(name) if kind == METHOD else name, context.caller)

@@ -151,7 +151,7 @@ class RequestContext(NamedTuple):
 
     @property
     def waits_for_tasks(self) -> bool:
-        """Whether a request waits for the task of its tool, because the client has no tasks; see `task_tools`."""
+        """Whether a request waits for the task of its tool, because the client has no tasks; see `tasks_extension`."""
         return (
             TASKS_EXTENSION in self.registry.extensions
             and TASKS_FEATURE not in self.capabilities
@@ -368,8 +368,8 @@ def check_headers(message: RpcRequest, context: RequestContext) -> None:
         if name is None or name != params.get(param):
             raise _mismatch(NAME_HEADER, name, params.get(param))
     elif context.registry.extensions:
-        found = extensions.find_method(message.method, context.registry)
-        named = None if found is None else params.get(found[1].name_param)
+        extension = extensions.find(message.method, context.registry)
+        named = None if extension is None else params.get(extension.name_param)
         # A missing one is accepted: a widely used client sends none with the methods of tasks.
         if named is not None and (name := _decoded(headers, NAME_HEADER)) not in (None, named):
             raise _mismatch(NAME_HEADER, name, named)

@@ -113,8 +113,8 @@ def listen(context: RequestContext, params: Mapping[str, Any]) -> Subscription:
     visible = [uri for uri in dict.fromkeys(uris) if _is_visible(context, uri)]
     if visible:
         accepted[_RESOURCES] = visible
-    listens = [each.listen for each in context.registry.extensions.values() if each.listen is not None]
-    watchers = [watcher for each in listens if (watcher := each(context, wanted)) is not None]
+    found = [extension.listen(context, wanted) for extension in context.registry.extensions.values()]
+    watchers = [watcher for watcher in found if watcher is not None]
     for watcher in watchers:
         accepted |= watcher.accepted
     lists = [topic for name, topic in _FILTERS.items() if name in accepted]

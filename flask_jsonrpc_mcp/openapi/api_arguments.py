@@ -9,14 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
+from urllib.parse import urlencode
 
 from werkzeug.datastructures import FileStorage, MultiDict
 
 from ..errors import InvalidParams, Problem, pointer
 from ..schema.walk import object_schema
 from ..strict_json import write
-from .api_schemas import SchemaReader
-from .operations import Operation
+from .operations import Operation, SchemaReader
 
 PRECONDITIONS = ("If-Match", "If-None-Match")
 """The request headers that are arguments. The others are the caller's own, which are passed on."""
@@ -85,16 +85,6 @@ class Body:
 
 
 @dataclass(frozen=True)
-class Sent:
-    """What a request to the endpoint consists of, as the arguments of werkzeug's ``EnvironBuilder``."""
-
-    path: str
-    query: tuple[tuple[str, str], ...]
-    headers: Mapping[str, str]
-    body: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
 class Arguments:
     """The arguments of an operation.
 
@@ -115,18 +105,18 @@ class Arguments:
             for each, value in self._given(arguments, "path")
         }
 
-    def send_to(self, path: str, arguments: Mapping[str, Any]) -> Sent:
-        """Build the request for a path.
+    def send_to(self, path: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Build the request for a path, as the arguments of werkzeug's ``EnvironBuilder``.
 
         :raises InvalidParams: if a file is not base64, or a header is not ASCII.
         """
-        query = [each.pairs(value) for each, value in self._given(arguments, "query")]
-        return Sent(
-            path,
-            tuple(pair for pairs in query for pair in pairs),
-            {each.name: _header(each, value) for each, value in self._given(arguments, "header")},
-            {} if self.body is None else _body_of(self.body, arguments),
-        )
+        query = [pair for each, value in self._given(arguments, "query") for pair in each.pairs(value)]
+        return {
+            "path": path,
+            "query_string": urlencode(query),
+            "headers": {each.name: _header(each, value) for each, value in self._given(arguments, "header")},
+            **({} if self.body is None else _body_of(self.body, arguments)),
+        }
 
     def _given(self, arguments: Mapping[str, Any], place: str) -> Iterator[tuple[Parameter, Any]]:
         for name, each in self.parameters.items():

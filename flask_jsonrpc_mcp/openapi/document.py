@@ -146,16 +146,14 @@ def _parameters(tool: Method, component: Schema) -> list[dict[str, Any]]:
         if isinstance(rules, Mapping) and has_references(rules):
             shown = {"$ref": f"{component['$ref']}/properties/{name.replace('~', '~0').replace('/', '~1')}"}
         shown = _without_null(shown)
-        if "object" in types_of(rules, schema) or ("array" in types_of(rules, schema) and not _repeats(rules, schema)):
+        if "object" in types_of(rules, schema) or (
+            "array" in types_of(rules, schema) and repeated_items(rules, schema) is None
+        ):
             parameter["content"] = {JSON: {"schema": shown}}
         else:
             parameter["schema"] = shown
         parameters.append(parameter)
     return parameters
-
-
-def _repeats(rules: Any, root: Schema) -> bool:
-    return repeated_items(rules, root) is not None
 
 
 def _without_null(rules: Any) -> Any:

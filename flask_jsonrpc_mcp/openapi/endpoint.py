@@ -13,7 +13,7 @@ from contextvars import Context
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NamedTuple
-from urllib.parse import quote, unquote, urlencode
+from urllib.parse import quote, unquote
 from weakref import WeakKeyDictionary
 
 from flask import Flask, after_this_request, current_app, request, request_started, session
@@ -28,7 +28,7 @@ from ..call import Call, trace_headers
 from ..config import MAX_BODY
 from ..errors import InvalidParams, Problem, RpcError
 from ..sign_in import accepts_cookies
-from .api_arguments import Arguments, Sent, as_text
+from .api_arguments import Arguments, as_text
 
 INNER = "flask_jsonrpc_mcp.inner"
 """The key of the WSGI environ that marks an inner request: a list, to which the endpoint that was matched is added."""
@@ -104,7 +104,7 @@ class Target:
 class Reply:
     """The response of an endpoint, read to its end.
 
-    :param path: The path of the request.
+    :param path: The path of the request, which becomes the URI of a file.
     """
 
     path: str
@@ -168,7 +168,7 @@ class Endpoint:
         """
         if INNER in request.environ:
             raise RpcError("A tool of this kind cannot call itself through an endpoint", status=400)
-        app = _app()
+        app: Flask = current_app._get_current_object()  # type: ignore[attr-defined]
         target, path = self._choose(app, arguments.in_path(given))
         with_cookies = accepts_cookies(request)
         environ = self._environ(arguments.send_to(path, given), call, with_cookies=with_cookies)
@@ -202,14 +202,8 @@ class Endpoint:
                 return target, path
         raise _does_not_fit(targets[0].path)
 
-    def _environ(self, sent: Sent, call: Call, *, with_cookies: bool) -> dict[str, Any]:
-        builder = EnvironBuilder(
-            sent.path,
-            method=self.method,
-            query_string=urlencode(sent.query),
-            headers=Headers({"Accept": ACCEPT, **sent.headers}),
-            **sent.body,
-        )
+    def _environ(self, sent: Mapping[str, Any], call: Call, *, with_cookies: bool) -> dict[str, Any]:
+        builder = EnvironBuilder(method=self.method, **sent)
         try:
             environ = builder.get_environ()
         finally:
@@ -219,6 +213,7 @@ class Endpoint:
             if not name.isupper() or _ABOUT_OUTER.fullmatch(name) or name.removeprefix("HTTP_") in _NOT_PASSED_ON:
                 continue
             environ[name] = value
+        environ["HTTP_ACCEPT"] = ACCEPT
         environ["wsgi.url_scheme"] = request.environ["wsgi.url_scheme"]
         if not with_cookies:
             environ.pop("HTTP_COOKIE", None)
@@ -265,10 +260,6 @@ def _text_of(value: Any, converter: BaseConverter) -> str:
         text = format(Decimal(str(value)), "f")  # to_url() may write an exponent, which is not matched
         return (text if "." in text else f"{text}.0").zfill(converter.fixed_digits)
     return as_text(value)
-
-
-def _app() -> Flask:
-    return current_app._get_current_object()  # type: ignore[attr-defined,no-any-return]
 
 
 def _add_csrf_token(app: Flask, environ: dict[str, Any]) -> None:

@@ -35,19 +35,18 @@ _STATUSES = frozenset(HTTPStatus)
 _TAG = re.compile(r"<(?:script|style|title|h1)\b.*?</(?:script|style|title|h1)>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 
 
-def result_of(reply: Reply, caller: Caller, url: str, declared_headers: Iterable[str] = ()) -> Any:
+def result_of(reply: Reply, caller: Caller, declared_headers: Iterable[str] = ()) -> Any:
     """Return the result of a tool.
 
-    :param url: The path of the endpoint, which becomes the URI of a file.
     :param declared_headers: The names of headers to pass on.
     :raises RpcError: for a 4xx response, with its text.
     :raises RuntimeError: for a redirect or a 5xx response.
     """
     if reply.status != HTTPStatus.NOT_MODIFIED:
-        _check_status(reply, caller, url)
+        _check_status(reply, caller)
     names = {name.lower(): name for name in (*declared_headers, *SHOWN_HEADERS)}
     headers = {name: reply.headers[name] for name in names.values() if name in reply.headers}
-    value, blocks = _contents(reply, url)
+    value, blocks = _contents(reply)
     if not headers and not blocks:
         return value
     lines = "\n".join(f"{name}: {text}" for name, text in headers.items())
@@ -56,7 +55,7 @@ def result_of(reply: Reply, caller: Caller, url: str, declared_headers: Iterable
     return ToolResult(value, content, {HEADERS_META: headers} if headers else None)
 
 
-def _contents(reply: Reply, url: str) -> tuple[Any, list[ContentBlock]]:
+def _contents(reply: Reply) -> tuple[Any, list[ContentBlock]]:
     """Return a value, or else content blocks."""
     if reply.status == HTTPStatus.NOT_MODIFIED:
         return None, [TextContent("Not modified")]
@@ -67,17 +66,17 @@ def _contents(reply: Reply, url: str) -> tuple[Any, list[ContentBlock]]:
         try:
             return json.loads(reply.body), []
         except ValueError as error:
-            raise RuntimeError(f"{url} answered {mimetype} that cannot be parsed") from error
+            raise RuntimeError(f"{reply.path} answered {mimetype} that cannot be parsed") from error
     if mimetype.startswith("text/"):
         return reply.body.decode(options.get("charset", "utf-8"), "replace"), []
     if mimetype.startswith("image/"):
         return None, [ImageContent(reply.body, mimetype)]
     if mimetype.startswith("audio/"):
         return None, [AudioContent(reply.body, mimetype)]
-    return None, [EmbeddedResource(url, reply.body, mimetype or "application/octet-stream")]
+    return None, [EmbeddedResource(reply.path, reply.body, mimetype or "application/octet-stream")]
 
 
-def _check_status(reply: Reply, caller: Caller, url: str) -> None:
+def _check_status(reply: Reply, caller: Caller) -> None:
     status = reply.status
     if status < 300:
         return
@@ -85,7 +84,7 @@ def _check_status(reply: Reply, caller: Caller, url: str) -> None:
         raise Unauthorized()  # an endpoint that redirects to a login form, too
     if not 400 <= status < 500:
         to = f", a redirect to {reply.headers['Location']}" if "Location" in reply.headers else ""
-        raise RuntimeError(f"{url} answered {status} {reply.reason}{to}")
+        raise RuntimeError(f"{reply.path} answered {status} {reply.reason}{to}")
     body = _json_of(reply)
     problems = _problems_in(body) if status in (400, 422) else []
     if problems:

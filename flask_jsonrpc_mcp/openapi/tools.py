@@ -1,22 +1,29 @@
-"""Make tools of the operations of an OpenAPI document, or of one endpoint of the app."""
+"""Make tools of the operations of an OpenAPI document, or of one endpoint of the URL map."""
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, TypeAlias
 
 from flask import Flask
+from werkzeug.routing import AnyConverter, BaseConverter, FloatConverter, IntegerConverter, Rule, UUIDConverter
 
 from ..call import running_call
 from ..checks import checked_name
 from ..method import HINT_OPTIONS
-from .api_arguments import Arguments, read_arguments
-from .endpoint import Endpoint
-from .operations import Include, Operation, choose, read_operations
+from ..schema.shape import SchemaSpec, read_classes
+from ..schema.types import HintConverter
+from ..schema.walk import object_schema
+from ..strict_json import to_plain, write
+from .api_arguments import Arguments, Body, Parameter, read_arguments
+from .endpoint import Endpoint, RuleVariable, path_of, variables_of
+from .operations import METHODS, Include, Operation, choose, read_operations
 from .responses import result_of
-from .views import read_view
 
 Document: TypeAlias = Mapping[str, Any] | Callable[[], Mapping[str, Any]]
 """An OpenAPI 3 or Swagger 2 document, or a function that returns it."""
@@ -35,6 +42,9 @@ _HINTS = {
 
 ENDPOINT = "__endpoint__"
 """The attribute of a tool's function with the endpoint that it calls."""
+
+MAX_DESCRIPTIONS = 100 * 1024
+"""Maximum bytes of all descriptions, about 25,000 tokens before a conversation has begun."""
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -93,18 +103,6 @@ def make_tool(
     return OperationTool(name, function, {**options, **hints}, operation, arguments)
 
 
-def tool_from_view(
-    app: Flask, name: str, endpoint: str, method: str | None, params: Mapping[str, Any]
-) -> OperationTool:
-    """Make a tool of an endpoint of the app.
-
-    :param params: What `read_params` has read.
-    :raises LookupError, ValueError: naming the endpoint and the fix.
-    """
-    operation, arguments = read_view(app, endpoint, method, params)
-    return make_tool(operation, name=name, arguments=arguments, endpoint=endpoint)
-
-
 def endpoint_of(func: Callable[..., Any]) -> Endpoint | None:
     """Return the endpoint that a tool calls; ``None`` for any other tool."""
     found: Endpoint | None = getattr(func, ENDPOINT, None)
@@ -116,8 +114,7 @@ def _make_function(operation: Operation, endpoint: Endpoint, arguments: Argument
 
     def call_endpoint(**given: Any) -> Any:
         call = running_call.get()
-        reply = endpoint.call(arguments, given, call)
-        return result_of(reply, call.caller, reply.path, headers)
+        return result_of(endpoint.call(arguments, given, call), call.caller, headers)
 
     call_endpoint.__name__ = call_endpoint.__qualname__ = operation.id
     setattr(call_endpoint, ENDPOINT, endpoint)
@@ -142,3 +139,114 @@ def tool_name(operation: Operation, naming: Naming) -> str:
         return checked_name(None, naming(operation))
     own = _NOT_IN_NAMES.sub("_", operation.id).strip("_")
     return own if naming is None else f"{naming}.{own}"
+
+
+# From the URL map
+
+
+def read_params(name: str, params: SchemaSpec | None) -> Mapping[str, Any]:
+    """Read the schema of the query string, or of the JSON body of POST, PUT and PATCH.
+
+    :raises TypeError: if it does not describe an object, naming the tool.
+    """
+    if params is None:
+        return {}
+    declared = read_classes(params)
+    if declared is None and not isinstance(params, Mapping):
+        raise TypeError(f"{name}: params must be a JSON Schema dict, a marshmallow schema or a pydantic model")
+    schema: Mapping[str, Any] = to_plain(params) if declared is None else declared.schema
+    if schema.get("type", "object") != "object" or "$ref" in schema:
+        raise TypeError(f"{name}: params must describe an object")
+    return schema
+
+
+def tool_from_view(
+    app: Flask, name: str, endpoint: str, method: str | None, params: Mapping[str, Any]
+) -> OperationTool:
+    """Make a tool of an endpoint of the app.
+
+    :param params: What `read_params` has read.
+    :raises LookupError, ValueError: naming the endpoint and the fix.
+    """
+    rule, method = _find_rule(app, endpoint, method)
+    view = app.view_functions[endpoint]
+    view = getattr(getattr(view, "view_class", None), method.lower(), view)  # of a class: its method
+    properties = {each.name: _schema_of(each, view) for each in variables_of(rule)}
+    parameters = {name: Parameter(name, "path") for name in properties}
+    required = list(properties)
+    body = None
+    members = params.get("properties", {})
+    properties.update(members)
+    required += [name for name in params.get("required", ()) if name not in required]
+    others = [name for name in members if name not in parameters]
+    if method in ("GET", "DELETE"):
+        parameters.update({name: Parameter(name, "query") for name in others})
+    elif others:
+        body = Body("application/json", {name: name for name in others})
+    definitions = {name: params[name] for name in ("$defs", "definitions") if name in params}
+    schema = {**object_schema(properties, required, closed=True), **definitions}
+    operation = Operation(id=endpoint, method=method, path=path_of(rule), description=inspect.getdoc(view) or "")
+    return make_tool(operation, name=name, arguments=Arguments(schema, parameters, body), endpoint=endpoint)
+
+
+def _find_rule(app: Flask, endpoint: str, method: str | None) -> tuple[Rule, str]:
+    if endpoint not in app.view_functions:
+        close = get_close_matches(endpoint, app.view_functions, n=2)
+        hint = f"did you mean {' or '.join(close)}?" if close else "flask routes lists them"
+        raise LookupError(f"add_view: the app has no endpoint {endpoint!r}; {hint}")
+    rules = list(app.url_map.iter_rules(endpoint))
+    taken = sorted({verb for rule in rules for verb in rule.methods or () if verb.lower() in METHODS})
+    if method is None and len(taken) > 1:
+        raise ValueError(f"add_view: endpoint {endpoint!r} takes {', '.join(taken)}; choose one with method=")
+    chosen = (method or "".join(taken)).upper()
+    rule = next((rule for rule in rules if chosen in (rule.methods or ())), None)
+    if rule is None:
+        raise ValueError(
+            f"add_view: endpoint {endpoint!r} does not take {chosen}; it takes {', '.join(taken) or 'nothing'}"
+        )
+    return rule, chosen
+
+
+def _schema_of(variable: RuleVariable, view: Callable[..., Any]) -> dict[str, Any]:
+    """Describe a variable of the path by the hint of the view, or else by its converter."""
+    if isinstance(variable.converter, AnyConverter):
+        return {"type": "string", "enum": list(variable.options)}
+    try:
+        hint = typing.get_type_hints(view, include_extras=True).get(variable.name)
+        hinted = {} if hint is None else HintConverter().convert(hint).schema
+    except (TypeError, NameError):
+        hinted = {}
+    return {**_schema_of_converter(variable.converter), **hinted}
+
+
+def _schema_of_converter(converter: BaseConverter) -> dict[str, Any]:
+    if isinstance(converter, UUIDConverter):
+        return {"type": "string", "format": "uuid"}
+    if not isinstance(converter, (IntegerConverter, FloatConverter)):
+        return {"type": "string"}
+    schema: dict[str, Any] = {"type": "integer" if isinstance(converter, IntegerConverter) else "number"}
+    minimum = converter.min if converter.signed else max(converter.min or 0, 0)
+    limits = {"minimum": minimum, "maximum": converter.max}
+    return {**schema, **{name: limit for name, limit in limits.items() if limit is not None}}
+
+
+# For the doctor
+
+
+def missing_endpoint(func: Callable[..., Any], app: Flask) -> Iterator[tuple[str, str]]:
+    """Find a tool whose endpoint the app does not have."""
+    endpoint = endpoint_of(func)
+    try:
+        if endpoint is not None:
+            endpoint.find(app)
+    except LookupError as error:
+        yield "no-endpoint", f"{error}, so every call fails"
+
+
+def size_of_tools(descriptors: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Find that the tools of a blueprint are too much to read."""
+    sizes = [len(write(to_plain(descriptor))) for descriptor in descriptors]
+    total = sum(sizes)
+    if total > MAX_DESCRIPTIONS:
+        tokens = f"about {total // 4:,} tokens"
+        yield "tools-huge", f"a model reads {total:,} bytes, {tokens}, of {len(sizes)} tools before each conversation"

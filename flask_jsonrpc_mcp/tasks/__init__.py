@@ -1,7 +1,7 @@
 """Tasks: tools that run in a worker while their client has a handle.
 
-`records` is the table, `service` creates, reads and cancels tasks, `running` runs them with `keeping` beside it,
-`offering` brings them to an engine, of which `local` is the default.
+`database` has the tables and `records` their rows. `service` creates, reads and cancels tasks, and offers them to an
+engine, of which `local` is the default. `running` runs them in a worker; `calls` is what both know of a task's call.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from werkzeug.local import LocalProxy
 
 from ..config import PREFIX
 from .local import LocalTasks
-from .offering import TaskEngine
 from .running import run
-from .service import EXTENSION, Tasks
+from .service import EXTENSION, TaskEngine, Tasks
 
 __all__ = ["LocalTasks", "TaskEngine", "run", "tasks_of"]
 

@@ -1,7 +1,8 @@
-"""Connections to the database of the tasks."""
+"""The database of the tasks: its tables and its connections."""
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from contextlib import suppress
@@ -9,8 +10,28 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Engine, create_engine, event
-from sqlalchemy.exc import DisconnectionError
+from flask import Flask
+from sqlalchemy import (
+    URL,
+    Boolean,
+    Column,
+    Double,
+    Engine,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+    create_engine,
+    event,
+    make_url,
+)
+from sqlalchemy.dialects.mysql import MEDIUMTEXT
+from sqlalchemy.exc import ArgumentError, DisconnectionError
+
+from ..config import PREFIX
 
 CHECKED_AFTER = 5
 """Seconds without use after which a connection is checked."""
@@ -23,6 +44,74 @@ _LIBPQ_TIMEOUTS = {"connect_timeout": 5, "tcp_user_timeout": 10_000}
 
 # In this mode there is nothing to roll back when a connection returns to the pool.
 _AUTOCOMMIT: dict[str, Any] = {"isolation_level": "AUTOCOMMIT", "skip_autocommit_rollback": True}
+
+
+class _Json(TypeDecorator[Any]):
+    """A JSON value as text. Unlike the JSON types of databases, it keeps the order of members."""
+
+    impl = Text
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Any) -> Any:
+        return dialect.type_descriptor(MEDIUMTEXT() if dialect.name in ("mysql", "mariadb") else Text())
+
+    def process_bind_param(self, value: Any, dialect: Any) -> str | None:
+        return None if value is None else json.dumps(value, separators=(",", ":"))
+
+    def process_result_value(self, value: Any, dialect: Any) -> Any:
+        return None if value is None else json.loads(value)
+
+
+metadata = MetaData()
+
+tasks = Table(
+    "mcp_tasks",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("blueprint", String(255), nullable=False),
+    Column("owner", String(64), nullable=False),
+    Column("address", String(64), nullable=False),
+    Column("user", String(255), nullable=True),
+    Column("caller", _Json, nullable=False),
+    Column("face", String(16), nullable=False),
+    Column("method", String(255), nullable=False),
+    Column("queue", String(100), nullable=True),
+    Column("call", _Json, nullable=True),
+    Column("repeatable", Boolean, nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("run", Integer, nullable=False, default=0),
+    Column("lost", Integer, nullable=False, default=0),
+    Column("runner", String(128), nullable=True),
+    Column("lease", Double, nullable=True),
+    Column("offers", Integer, nullable=False, default=1),
+    Column("offer_at", Double, nullable=False),
+    Column("cancel", Boolean, nullable=False, default=False),
+    Column("answers", _Json, nullable=True),
+    Column("pending", _Json, nullable=True),
+    Column("asked", _Json, nullable=True),
+    Column("message", Text, nullable=True),
+    Column("progress", _Json, nullable=True),
+    Column("outcome", _Json, nullable=True),
+    Column("created", Double, nullable=False),
+    Column("updated", Double, nullable=False),
+    Column("expires", Double, nullable=False),
+    Index("mcp_tasks_by_state", "state", "created"),
+    Index("mcp_tasks_by_owner", "owner", "state"),
+    Index("mcp_tasks_by_expiry", "expires"),
+)
+
+workers = Table(
+    "mcp_task_workers",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("kind", String(16), nullable=False),
+    Column("host", String(255), nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("places", Integer, nullable=False),
+    Column("queues", _Json, nullable=True),
+    Column("port", Integer, nullable=True),
+    Column("seen", Double, nullable=False),
+)
 
 
 def make_engine(url: URL) -> Engine:
@@ -72,3 +161,17 @@ def _prepare_sqlite(connection: Any, record: object) -> None:
     cursor.execute("PRAGMA journal_mode = WAL")
     cursor.execute("PRAGMA synchronous = NORMAL")
     cursor.close()
+
+
+def database_url(app: Flask) -> URL:
+    setting = app.config[PREFIX + "TASKS_DATABASE"]
+    if setting is None:
+        return URL.create("sqlite", database=str(Path(app.instance_path) / "mcp-tasks.db"))
+    try:
+        url = make_url(setting)
+        url.get_dialect().import_dbapi()  # its driver may not be installed
+    except (ArgumentError, ImportError) as error:
+        raise ValueError(f"{PREFIX}TASKS_DATABASE must be an SQLAlchemy URL that can be used here: {error}") from error
+    if url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:"):
+        raise ValueError(f"{PREFIX}TASKS_DATABASE must be a file that all processes can open, not in memory")
+    return url

@@ -16,9 +16,9 @@ from contextlib import suppress
 from flask import Flask, current_app
 from sqlalchemy import ColumnElement
 
-from .keeping import Keeper
-from .records import QUEUED, TasksUnavailable, tasks
-from .running import THREADS, WORKER, keeper_of, run_claimed
+from .database import tasks
+from .records import QUEUED, TasksUnavailable
+from .running import THREADS, WORKER, Keeper, keeper_of, run_claimed
 from .service import EXTENSION, WORKER_SEEN, Tasks
 
 POLL_EVERY = 0.25

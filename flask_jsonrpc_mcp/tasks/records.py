@@ -1,4 +1,4 @@
-"""The tables of tasks and of their workers, in SQL.
+"""The rows of tasks and of their workers: read and change them.
 
 The row of a task decides who runs it, whether its worker is gone, and how it ended. Every change of state is one
 conditional UPDATE, which names the state and the run that it expects; its row count says whether it happened.
@@ -6,7 +6,6 @@ conditional UPDATE, which names the state and the run that it expects; its row c
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
@@ -17,19 +16,9 @@ from typing import Any
 
 from sqlalchemy import (
     URL,
-    Boolean,
-    Column,
     ColumnElement,
     Connection,
-    Double,
     Engine,
-    Index,
-    Integer,
-    MetaData,
-    String,
-    Table,
-    Text,
-    TypeDecorator,
     bindparam,
     case,
     delete,
@@ -39,16 +28,21 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects.mysql import MEDIUMTEXT
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from ..errors import RpcError
-from .database import make_engine, transactional
+from .database import make_engine, metadata, tasks, transactional, workers
 
 QUEUED, RUNNING, INPUT_REQUIRED = "queued", "running", "input_required"
 COMPLETED, FAILED, CANCELLED = "completed", "failed", "cancelled"
 UNFINISHED = (QUEUED, RUNNING, INPUT_REQUIRED)
+
+WORKING = "working"
+"""What clients see instead of `QUEUED` and `RUNNING`."""
+
+# Seconds since the creation, and how many seconds to wait between two polls until then.
+_POLL_INTERVALS = ((10, 1), (60, 2), (600, 5))
 
 READ_FOR = 3600
 """Seconds for which a task is kept after its end, so that its result can be read."""
@@ -70,60 +64,6 @@ class TasksUnavailable(RpcError):
     default_message = "Tasks cannot be stored or read at the moment; try again later"
     retry_after = 5
 
-
-class _Json(TypeDecorator[Any]):
-    """A JSON value as text. Unlike the JSON types of databases, it keeps the order of members."""
-
-    impl = Text
-    cache_ok = True
-
-    def load_dialect_impl(self, dialect: Any) -> Any:
-        return dialect.type_descriptor(MEDIUMTEXT() if dialect.name in ("mysql", "mariadb") else Text())
-
-    def process_bind_param(self, value: Any, dialect: Any) -> str | None:
-        return None if value is None else json.dumps(value, separators=(",", ":"))
-
-    def process_result_value(self, value: Any, dialect: Any) -> Any:
-        return None if value is None else json.loads(value)
-
-
-metadata = MetaData()
-
-tasks = Table(
-    "mcp_tasks",
-    metadata,
-    Column("id", String(64), primary_key=True),
-    Column("blueprint", String(255), nullable=False),
-    Column("owner", String(64), nullable=False),
-    Column("address", String(64), nullable=False),
-    Column("user", String(255), nullable=True),
-    Column("caller", _Json, nullable=False),
-    Column("face", String(16), nullable=False),
-    Column("method", String(255), nullable=False),
-    Column("queue", String(100), nullable=True),
-    Column("call", _Json, nullable=True),
-    Column("repeatable", Boolean, nullable=False),
-    Column("state", String(16), nullable=False),
-    Column("run", Integer, nullable=False, default=0),
-    Column("lost", Integer, nullable=False, default=0),
-    Column("runner", String(128), nullable=True),
-    Column("lease", Double, nullable=True),
-    Column("offers", Integer, nullable=False, default=1),
-    Column("offer_at", Double, nullable=False),
-    Column("cancel", Boolean, nullable=False, default=False),
-    Column("answers", _Json, nullable=True),
-    Column("pending", _Json, nullable=True),
-    Column("asked", _Json, nullable=True),
-    Column("message", Text, nullable=True),
-    Column("progress", _Json, nullable=True),
-    Column("outcome", _Json, nullable=True),
-    Column("created", Double, nullable=False),
-    Column("updated", Double, nullable=False),
-    Column("expires", Double, nullable=False),
-    Index("mcp_tasks_by_state", "state", "created"),
-    Index("mcp_tasks_by_owner", "owner", "state"),
-    Index("mcp_tasks_by_expiry", "expires"),
-)
 
 # Statements of each call are built once: to build one takes longer than to run it.
 _BY_ID = select(tasks).where(tasks.c.id == bindparam("task_id"))
@@ -153,19 +93,6 @@ _WAITING = select(
 )
 
 _NEW: dict[str, Any] = {column.name: getattr(column.default, "arg", None) for column in tasks.c}
-
-workers = Table(
-    "mcp_task_workers",
-    metadata,
-    Column("id", String(64), primary_key=True),
-    Column("kind", String(16), nullable=False),
-    Column("host", String(255), nullable=False),
-    Column("pid", Integer, nullable=False),
-    Column("places", Integer, nullable=False),
-    Column("queues", _Json, nullable=True),
-    Column("port", Integer, nullable=True),
-    Column("seen", Double, nullable=False),
-)
 
 
 @dataclass(frozen=True)
@@ -220,6 +147,19 @@ class TaskRecord:
     @property
     def is_over(self) -> bool:
         return self.state not in UNFINISHED
+
+    @property
+    def status(self) -> str:
+        """The status that clients see. It does not show whether a worker has started."""
+        return WORKING if self.state in (QUEUED, RUNNING) else self.state
+
+    @property
+    def poll_interval(self) -> int:
+        """How many seconds a client should wait before it asks again; more for older tasks."""
+        if self.state == INPUT_REQUIRED:
+            return 2
+        age = time.time() - self.created
+        return next((interval for until, interval in _POLL_INTERVALS if age < until), 15)
 
 
 class Records:

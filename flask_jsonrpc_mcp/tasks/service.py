@@ -3,37 +3,29 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
-from typing import Any
+from datetime import datetime, timezone
+from queue import SimpleQueue
+from typing import Any, Protocol
 
 from flask import Flask, request
-from sqlalchemy import URL, Connection, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy import Connection
 
 from .. import checks
 from ..ask import Answers, InputNeeded
 from ..auth import Caller, client_id
-from ..call import CLIENT_INFO, Call, Result
+from ..call import CLIENT_INFO, Call
 from ..config import PREFIX
-from ..errors import (
-    InvalidParams,
-    MethodNotFound,
-    Overloaded,
-    Problem,
-    RpcError,
-    TooManyTasks,
-    UnknownTask,
-    one_line,
-)
+from ..errors import Overloaded, RpcError, TooManyTasks, UnknownTask
 from ..registry import EXTENSION as REGISTRIES
 from ..registry import Registry
-from .callers import may_see, store_caller
-from .calls import report_lost, store_answer
-from .offering import WAIT, Offering, TaskEngine
+from .calls import failure, may_see, report_lost, store_answer, store_caller
+from .database import database_url, tasks
 from .records import (
     CANCELLED,
     FAILED,
@@ -50,7 +42,6 @@ from .records import (
     count_waiting,
     ending,
     queueing,
-    tasks,
 )
 
 EXTENSION = "jsonrpc_mcp_tasks"
@@ -73,6 +64,74 @@ NO_WORKER = "Waiting for a worker; none is running"
 LOST = "The worker that ran this has gone; it may have done a part of its work"
 POISON = f"Running this ended its worker {MAX_RUNS} times"
 
+WAIT = 0.5
+"""Seconds that a request waits until its task was offered. The task is safe once its row is stored."""
+
+MAX_WAITING = 1000
+"""Maximum tasks that wait to be offered in one process. Others are offered when a worker finds them late."""
+
+
+class TaskEngine(Protocol):
+    """Brings tasks to workers, by calling ``flask_jsonrpc_mcp.tasks.run(task_id)`` there."""
+
+    def offer(self, task_id: str, queue: str | None) -> None:
+        """Send the id to a worker. It may raise, and may be lost or repeated: the task is offered again."""
+
+
+class Offering:
+    """Offers tasks to the engine, in one thread per process: a broker that hangs must not hold up a request.
+
+    :param on_failure: Is called with the id of a task that could not be offered.
+    """
+
+    def __init__(self, app: Flask, on_failure: Callable[[str], None]) -> None:
+        self._app = app
+        self._on_failure = on_failure
+        self._lock = threading.Lock()
+        self._pid = 0
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a task of this app was ever offered."""
+        return self._pid != 0
+
+    def offer(self, task_id: str, queue: str | None, engine: TaskEngine, *, wait: float = 0.0) -> None:
+        """Offer a task soon.
+
+        :param wait: Seconds to wait until it was offered.
+        """
+        offered = threading.Event()
+        with self._lock:
+            if self._pid != os.getpid():
+                self._pid = os.getpid()
+                self._queue: SimpleQueue[tuple[str, str | None, TaskEngine, threading.Event]] = SimpleQueue()
+                # A daemon, because a broker that hangs must not block the end of the process.
+                threading.Thread(target=self._run, args=(self._queue,), name="mcp-task-offers", daemon=True).start()
+            if self._queue.qsize() >= MAX_WAITING:
+                return
+            self._queue.put((task_id, queue, engine, offered))
+        if wait:
+            offered.wait(wait)
+
+    def _run(self, waiting: SimpleQueue[tuple[str, str | None, TaskEngine, threading.Event]]) -> None:
+        while True:
+            task_id, queue, engine, offered = waiting.get()
+            try:
+                self._offer(task_id, queue, engine)
+            except Exception:  # this thread offers all tasks of the process
+                self._app.logger.exception("unexpected failure while offering a task", extra={"face": "task"})
+            offered.set()
+
+    def _offer(self, task_id: str, queue: str | None, engine: TaskEngine) -> None:
+        try:
+            with self._app.app_context():
+                engine.offer(task_id, queue)
+        except Exception as error:
+            facts = {"reason": str(error)}
+            self._app.logger.warning("a task could not be offered, and will be again: %(reason)s", facts, extra=facts)
+            with suppress(TasksUnavailable):  # logged
+                self._on_failure(task_id)
+
 
 class Tasks:
     """The tasks of one app. It opens nothing before the first task.
@@ -84,7 +143,7 @@ class Tasks:
     def __init__(self, app: Flask, engine: TaskEngine) -> None:
         self.app = app
         self.engine = engine
-        self.records = Records(_database_url(app), app.logger)
+        self.records = Records(database_url(app), app.logger)
         self.offering = Offering(app, self._offer_soon)
         self._workers_read = (-1.0, True)
 
@@ -104,21 +163,23 @@ class Tasks:
         if tool is None or tool.task is None:
             raise TypeError(f"{checks.name_of(method.func)} calls current_call.detach(); register it with task=")
         caller, now = call.caller, time.time()
-        stored = store_caller(caller, registry.auth)
+        meta = {name: call.meta[name] for name in KEPT_META if name in call.meta}
+        for more in registry.task_meta:
+            meta |= more()
         values = {
             "id": secrets.token_urlsafe(32),
             "blueprint": self.name_of(registry),
             "owner": caller.principal,
             "address": caller.address[:64],
             "user": caller.name[:255] or None,
-            "caller": stored,
+            "caller": store_caller(caller, registry.auth),
             "face": call.face,
             "method": method.name,
             "queue": tool.task.queue,
             "call": {
                 "arguments": call.arguments,
                 "capabilities": sorted(call.capabilities),
-                "meta": _kept_meta(call, registry),
+                "meta": meta,
                 "client_id": client_id(request.environ),
                 "agent": request.user_agent.string,
                 "listed_only": call.listed_only,
@@ -297,6 +358,19 @@ class Tasks:
             return NO_WORKER
         return record.message
 
+    def describe(self, record: TaskRecord) -> dict[str, Any]:
+        """Describe a task as REST, JSON-RPC and the command line show it, without its outcome."""
+        return {
+            "id": record.id,
+            "tool": record.method,
+            "status": record.status,
+            "message": self.status_message(record),
+            "progress": record.progress,
+            "created": iso_time(record.created),
+            "updated": iso_time(record.updated),
+            "expires": iso_time(record.expires),
+        }
+
     def registry_of(self, record: TaskRecord) -> Registry | None:
         """Return the blueprint of a task; ``None`` if this app does not have it."""
         registries: dict[str, Registry] = self.app.extensions.get(REGISTRIES, {})
@@ -320,71 +394,5 @@ class Tasks:
             raise Overloaded("Too many tasks wait for a worker; try again later")
 
 
-def _kept_meta(call: Call, registry: Registry) -> dict[str, Any]:
-    kept = {name: call.meta[name] for name in KEPT_META if name in call.meta}
-    for more in registry.task_meta:
-        kept |= more()
-    return kept
-
-
-def success(result: Result) -> dict[str, Any]:
-    """Return the outcome of a method that has returned."""
-    members = {"value": result.value, "content": result.content, "meta": result.meta}
-    return {name: member for name, member in members.items() if member is not None}
-
-
-def failure(error: RpcError) -> dict[str, Any]:
-    """Return the outcome of a call that has failed."""
-    facts: dict[str, Any] = {"code": error.code, "status": error.status, "slug": error.slug, "message": error.message}
-    return {"error": {**facts, "data": error.data, "has_status": "status" in vars(error)}}
-
-
-class StoredError(RpcError):
-    """An error that a task ended with. Its class is not stored, but the status that its class has is."""
-
-    def __init__(self, stored: Mapping[str, Any]) -> None:
-        super().__init__(stored["message"], code=stored["code"], data=stored["data"], slug=stored["slug"])
-        self.status = stored["status"]
-        self._is_status_chosen = stored["has_status"]
-
-    @property
-    def rpc_data(self) -> Any:
-        return super().rpc_data if self._is_status_chosen else self.data
-
-
-def error_of(record: TaskRecord) -> RpcError | None:
-    """Return the error that a task ended with, as the plain call would have raised it."""
-    stored = (record.outcome or {}).get("error")
-    if stored is None:
-        return None
-    if stored["slug"] == InvalidParams.slug and "errors" in (stored["data"] or {}):
-        return InvalidParams([Problem(**problem) for problem in stored["data"]["errors"]])
-    if stored["slug"] == MethodNotFound.slug:
-        return MethodNotFound(record.method)
-    return StoredError(stored)
-
-
-def result_of(record: TaskRecord) -> Result:
-    """Return the result of a completed task."""
-    outcome = record.outcome or {}
-    return Result(outcome.get("value"), outcome.get("content"), outcome.get("meta"))
-
-
-def progress_text(done: float, total: float | None, message: str | None) -> str:
-    """Return progress as a text, such as ``3 of 12: April``."""
-    count = f"{done:g}" if total is None else f"{done:g} of {total:g}"
-    return one_line(count if message is None else f"{count}: {message}", 200)
-
-
-def _database_url(app: Flask) -> URL:
-    setting = app.config[PREFIX + "TASKS_DATABASE"]
-    if setting is None:
-        return URL.create("sqlite", database=str(Path(app.instance_path) / "mcp-tasks.db"))
-    try:
-        url = make_url(setting)
-        url.get_dialect().import_dbapi()  # its driver may not be installed
-    except (ArgumentError, ImportError) as error:
-        raise ValueError(f"{PREFIX}TASKS_DATABASE must be an SQLAlchemy URL that can be used here: {error}") from error
-    if url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:"):
-        raise ValueError(f"{PREFIX}TASKS_DATABASE must be a file that all processes can open, not in memory")
-    return url
+def iso_time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -72,8 +72,7 @@ class AuditTable(Audit):
             raise ValueError(f"page_size must be at least 1, not {page_size!r}")
         self.table = _make_table(name)
         """The table, for migrations and for queries of your own."""
-        self._make_engine = engine if callable(engine) else None
-        self._engine = create_engine(engine) if isinstance(engine, str) else None if callable(engine) else engine
+        self._engine = create_engine(engine) if isinstance(engine, str) else engine
         self._retention = retention
         self._page_size = page_size
         self._purge_at = 0.0
@@ -114,8 +113,7 @@ class AuditTable(Audit):
         return value
 
     def _open(self) -> Engine:
-        engine = self._make_engine() if self._make_engine is not None else self._engine
-        assert engine is not None  # noqa: S101 (for the types: one of the two is set)
+        engine = self._engine() if callable(self._engine) else self._engine
         if not self._is_created:
             with self._lock:
                 if not self._is_created:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from flask import request
@@ -18,13 +17,12 @@ from flask import request
 from ..ask import InputNeeded
 from ..envelope import RpcRequest
 from ..errors import MAX_QUOTED, InternalError, RpcError, one_line
-from ..mcp.extensions import find_method
+from ..mcp import extensions
 from ..mcp.http import SESSION_HEADER
 from ..mcp.protocol import CANCELLED, INITIALIZE, MODERN, RequestContext
 from ..mcp.server import METHODS
 
 OTHER = "_OTHER"
-TOOL_ERROR = "tool_error"
 EXECUTE_TOOL = "execute_tool"
 
 DURATION_BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
@@ -51,28 +49,16 @@ class Operation(NamedTuple):
     name: str
     labels: dict[str, str]
 
-    def outcome(self, result: Any, failure: Failure | None) -> dict[str, str]:
-        """Return the attributes that are known only when it has ended."""
+    def outcome(self, result: Any, failure: dict[str, str] | None) -> dict[str, str]:
+        """Return the attributes that are known only when it has ended.
+
+        :param failure: Those of `failure_of` or `failure_from`.
+        """
         if failure is not None:
-            return failure.labels
+            return failure
         if self.labels["mcp.method.name"] == INITIALIZE:
             return {"mcp.protocol.version": result["protocolVersion"]}
         return {}
-
-
-@dataclass(frozen=True)
-class Failure:
-    """How a request failed.
-
-    :param type: The code of a JSON-RPC error, or ``tool_error`` for a result with ``isError``.
-    """
-
-    type: str
-
-    @property
-    def labels(self) -> dict[str, str]:
-        status = {} if self.type == TOOL_ERROR else {"rpc.response.status_code": self.type}
-        return {"error.type": self.type, **status}
 
 
 def operation_of(message: RpcRequest, context: RequestContext) -> Operation:
@@ -87,7 +73,7 @@ def operation_of(message: RpcRequest, context: RequestContext) -> Operation:
             )
             target = OTHER if known is None else known.name
     return _operation(
-        method if method in _KNOWN or find_method(method, context.registry) else OTHER,
+        method if method in _KNOWN or extensions.find(method, context.registry) else OTHER,
         target,
         context.version,
         context.headers is not None,
@@ -143,11 +129,12 @@ def details_of(message: RpcRequest, context: RequestContext, operation: Operatio
     return details
 
 
-def failure_of(result: Any) -> Failure | None:
-    """Describe a result with ``isError``; ``None`` for any other."""
-    return Failure(TOOL_ERROR) if isinstance(result, dict) and result.get("isError") is True else None
+def failure_of(result: Any) -> dict[str, str] | None:
+    """Return the attributes of a result with ``isError``; ``None`` for any other."""
+    return {"error.type": "tool_error"} if isinstance(result, dict) and result.get("isError") is True else None
 
 
-def failure_from(error: BaseException) -> Failure:
-    """Describe the JSON-RPC error that an exception becomes."""
-    return Failure(str(error.code if isinstance(error, RpcError) else InternalError.code))
+def failure_from(error: BaseException) -> dict[str, str]:
+    """Return the attributes of the JSON-RPC error that an exception becomes."""
+    code = str(error.code if isinstance(error, RpcError) else InternalError.code)
+    return {"error.type": code, "rpc.response.status_code": code}

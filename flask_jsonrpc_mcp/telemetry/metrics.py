@@ -24,7 +24,7 @@ from ..http.routes import Route
 from ..mcp.protocol import RequestContext
 from ..method import Method
 from ..registry import Registry
-from .conventions import DURATION_BUCKETS, OTHER, Failure, Operation, failure_from, failure_of, operation_of, resumed
+from .conventions import DURATION_BUCKETS, OTHER, Operation, failure_from, failure_of, operation_of, resumed
 
 try:
     from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
@@ -161,7 +161,7 @@ class Prometheus:
         self._measure(started, operation, result, failure_of(result))
         return result
 
-    def _measure(self, started: float, operation: Operation, result: Any, failure: Failure | None) -> None:
+    def _measure(self, started: float, operation: Operation, result: Any, failure: dict[str, str] | None) -> None:
         facts = {**operation.labels, **operation.outcome(result, failure)}
         labels = [facts.get(attribute, "") for attribute in _LABELS]
         self._metrics.operation(*labels).observe(time.perf_counter() - started)

@@ -22,7 +22,6 @@ from ..version import __version__
 from .conventions import (
     DURATION_BUCKETS,
     EXECUTE_TOOL,
-    Failure,
     Operation,
     details_of,
     failure_from,
@@ -174,7 +173,7 @@ class OpenTelemetry:
                 span.set_attributes(_arguments(params.get("arguments", {}), method))
         return _Begun(operation, span, trace.set_span_in_context(span, parent), time.perf_counter())
 
-    def _end(self, begun: _Begun, result: Any, failure: Failure | None) -> None:
+    def _end(self, begun: _Begun, result: Any, failure: dict[str, str] | None) -> None:
         span, labels = begun.span, begun.operation.labels
         outcome = begun.operation.outcome(result, failure)
         if outcome:
@@ -231,8 +230,7 @@ class OpenTelemetry:
             responses = ask(questions)
             for key, response in responses.items():
                 if isinstance(response, RpcError):
-                    failure = failure_from(response)
-                    spans[key].set_attributes(failure.labels)
+                    spans[key].set_attributes(failure_from(response))
                     spans[key].set_status(_ERROR)
             return responses
 

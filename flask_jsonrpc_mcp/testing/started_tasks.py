@@ -17,10 +17,10 @@ from ..config import PREFIX
 from ..errors import RpcError
 from ..invoke import method_called
 from ..tasks import tasks_of
-from ..tasks.keeping import Run
-from ..tasks.records import CANCELLED, COMPLETED, QUEUED, Records, TaskRecord, tasks
-from ..tasks.running import run_claimed
-from ..tasks.service import error_of
+from ..tasks.calls import error_of
+from ..tasks.database import tasks
+from ..tasks.records import CANCELLED, COMPLETED, QUEUED, Records, TaskRecord
+from ..tasks.running import Run, run_claimed
 from .conversation import Conversation, Exchange, answer_result
 from .results import Failure, Message, Reply, Result, cause_of
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 from flask import Flask, request
@@ -242,7 +243,7 @@ def test_a_member_with_the_name_of_a_parameter_makes_the_body_one_argument() -> 
 )
 def test_parameters_are_written_in_the_style_of_the_document(parameter: Any, value: Any, query: Any) -> None:
     arguments = read({"parameters": [{"name": "q", "in": "query", **parameter}]})
-    assert arguments.send_to("/x", {"q": value}).query == query
+    assert parse_qsl(arguments.send_to("/x", {"q": value})["query_string"]) == list(query)
 
 
 def test_names_that_model_apis_refuse_are_changed_and_sent_as_they_were() -> None:
@@ -250,7 +251,7 @@ def test_names_that_model_apis_refuse_are_changed_and_sent_as_they_were() -> Non
     arguments = read({"parameters": declared})
     assert list(arguments.schema["properties"]) == ["filter_name_", "filter_name__"]
     sent = arguments.send_to("/x", {"filter_name_": "a", "filter_name__": "b"})
-    assert sent.query == (("filter[name]", "a"), ("filter(name)", "b"))
+    assert parse_qsl(sent["query_string"]) == [("filter[name]", "a"), ("filter(name)", "b")]
 
 
 def test_headers_and_cookies_are_not_arguments_but_preconditions_are() -> None:
@@ -261,7 +262,7 @@ def test_headers_and_cookies_are_not_arguments_but_preconditions_are() -> None:
     ]
     arguments = read({"parameters": declared})
     assert (list(arguments.schema["properties"]), arguments.left_out) == (["If-Match"], ("X-Api-Key", "session"))
-    assert arguments.send_to("/x", {"If-Match": '"1"'}).headers == {"If-Match": '"1"'}
+    assert arguments.send_to("/x", {"If-Match": '"1"'})["headers"] == {"If-Match": '"1"'}
 
 
 def test_forms_and_files_of_swagger_2() -> None:
@@ -272,7 +273,7 @@ def test_forms_and_files_of_swagger_2() -> None:
     arguments = read({"parameters": declared}, swagger=True)
     assert arguments.schema["required"] == ["title"]
     assert arguments.schema["properties"]["cover"]["required"] == ["content"]
-    sent = arguments.send_to("/x", {"title": "Emma", "cover": {"filename": "e.png", "content": "AAE="}}).body
+    sent = arguments.send_to("/x", {"title": "Emma", "cover": {"filename": "e.png", "content": "AAE="}})
     for name in ('x"; name="owner', "a\r\nb", "a\\b"):
         with pytest.raises(InvalidParams):
             arguments.send_to("/x", {"title": "Emma", "cover": {"filename": name, "content": "AAE="}})

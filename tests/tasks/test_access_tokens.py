@@ -13,7 +13,7 @@ from flask import Flask, session
 from flask_jsonrpc_mcp import McpBlueprint, current_call
 from flask_jsonrpc_mcp.mcp import tasks_extension
 from flask_jsonrpc_mcp.oauth import OAuthServer
-from flask_jsonrpc_mcp.tasks import keeping, run, tasks_of
+from flask_jsonrpc_mcp.tasks import run, running, tasks_of
 from tests.mcp.test_subscriptions import Listening, acknowledged
 from tests.oauth_server import conftest as oauth_server
 from tests.support.mcp_messages import error
@@ -81,8 +81,8 @@ class Site(oauth_server.Site):
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    monkeypatch.setattr(keeping, "TICK", 0.02)
-    monkeypatch.setattr(keeping, "IDLE_FOR", 0.0)
+    monkeypatch.setattr(running, "TICK", 0.02)
+    monkeypatch.setattr(running, "IDLE_FOR", 0.0)
     site = Site(tmp_path)
     yield site
     until(lambda: all(thread.name != "mcp-task-keeper" for thread in threading.enumerate()))

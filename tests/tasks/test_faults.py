@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from flask_jsonrpc_mcp.tasks import run, tasks_of
-from flask_jsonrpc_mcp.tasks.records import tasks
+from flask_jsonrpc_mcp.tasks.database import tasks
 from tests.conftest import basic
 from tests.support.answering import accept
 from tests.support.mcp_messages import error, result

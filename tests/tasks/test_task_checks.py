@@ -13,7 +13,7 @@ from flask_jsonrpc_mcp import McpBlueprint, mcp_tool
 from flask_jsonrpc_mcp.doctor import examine
 from flask_jsonrpc_mcp.task_checks import CHECKS, network_filesystem
 from flask_jsonrpc_mcp.tasks import tasks_of
-from flask_jsonrpc_mcp.tasks.records import tasks
+from flask_jsonrpc_mcp.tasks.database import tasks
 from flask_jsonrpc_mcp.testing import McpTestClient
 from tests.conftest import make_app, make_auth
 

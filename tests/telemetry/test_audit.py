@@ -6,7 +6,7 @@ import json
 import logging
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -53,7 +53,7 @@ class Kept(Audit):
         return record
 
 
-def make_site(audit: Audit, **options: Any) -> Site:
+def make_site(audit: Audit | Sequence[Audit], **options: Any) -> Site:
     site = Site(McpBlueprint(audit=audit, auth=make_auth(), **options), SECRET_KEY="a key")
 
     @site.rpc.tool("articles.delete", access=["write"], confirm="Delete {id}?", confirm_required=False)
@@ -380,6 +380,21 @@ def test_long_arguments_do_not_fill_the_trail(arguments: bool) -> None:
     assert len(json.dumps(audit.take()["arguments"])) < 9000
 
 
+def test_several_trails_have_the_same_calls_each_as_its_options_say() -> None:
+    class Broken(Audit):
+        def write(self, record: Mapping[str, Any]) -> None:
+            raise OSError("the disk is full")
+
+    full, names = Kept(arguments=True, reads=True), Kept()
+    site = make_site([Broken(), full, names])
+    faces.rest("articles.delete", {"id": 7}).send(site.client, basic("writer"))
+    shown, hidden = full.take(), names.take()
+    assert shown["id"] == hidden["id"]
+    assert (shown["arguments"], hidden["arguments"]) == ({"id": 7}, {"id": "[hidden]"})
+    faces.rest("articles.get", {"id": 7}).send(site.client)
+    assert (full.take()["tool"], names.records) == ("articles.get", [])
+
+
 def test_a_logger_gets_json_on_one_line_and_the_record_for_formatters(caplog: pytest.LogCaptureFixture) -> None:
     site = make_site(AuditLog("tests.audit", arguments=True))
     with caplog.at_level(logging.INFO, "tests.audit"):
@@ -502,5 +517,5 @@ def test_mistakes_are_found_when_the_table_is_declared(options: Any, message: st
 
 
 def test_a_plain_logger_is_refused_with_the_way_to_write_it() -> None:
-    with pytest.raises(TypeError, match=r"audit= takes one object of .*, such as AuditLog\(logger\), not <Logger"):
+    with pytest.raises(TypeError, match=r"audit= takes objects of .*, such as AuditLog\(logger\), not <Logger"):
         McpBlueprint(audit=logging.getLogger("audit"))  # type: ignore[arg-type]

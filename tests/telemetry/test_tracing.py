@@ -589,9 +589,9 @@ def test_something_else_than_telemetry_is_refused_at_import(wrong: Any) -> None:
         McpBlueprint(telemetry=[wrong])
 
 
-@pytest.mark.parametrize("wrong", [AuditLog, "audit", [AuditLog()]])
+@pytest.mark.parametrize("wrong", [AuditLog, "audit", [AuditLog(), AuditLog], OpenTelemetry()])
 def test_something_else_than_an_audit_trail_is_refused_at_import(wrong: Any) -> None:
-    with pytest.raises(TypeError, match=r"audit= takes one object of flask_jsonrpc_mcp.telemetry, such as AuditLog"):
+    with pytest.raises(TypeError, match=r"audit= takes objects of flask_jsonrpc_mcp.telemetry, such as AuditLog"):
         McpBlueprint(audit=wrong)
 
 
