@@ -26,11 +26,6 @@ DYNAMIC = {"$dynamicRef", "$recursiveRef"}
 REFERENCES = {"$ref", *DYNAMIC}
 
 
-def knows_keyword(schema: Schema, keyword: str) -> bool:
-    """Return whether the dialect of a schema has a keyword."""
-    return keyword in dialect_of(schema).VALIDATORS
-
-
 def check_schema(schema: Schema) -> None:
     """Check a schema that was not generated here.
 

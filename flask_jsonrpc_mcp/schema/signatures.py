@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib.util
 import inspect
 import math
 import operator
@@ -42,7 +43,7 @@ _PYDANTIC_ONLY = ("strip_whitespace", "to_upper", "to_lower", "max_digits", "dec
 class Function:
     """The parameters and hints of a function that is registered as a method.
 
-    :raises TypeError: for an unbound method.
+    :raises TypeError: for an unbound method, and for an async function if asgiref is missing.
     """
 
     def __init__(self, func: Callable[..., Any]) -> None:
@@ -51,7 +52,13 @@ class Function:
         self._innermost = innermost(func)
         self.is_generator = inspect.isgeneratorfunction(self._innermost) or inspect.isasyncgenfunction(self._innermost)
         """Whether a call returns a generator, so that its items arrive one by one."""
-        if self.parameters and inspect.isfunction(func):
+        while isinstance(func, functools.partial):
+            func = func.func
+        called = func if inspect.isroutine(func) else type(func).__call__
+        self.is_async = inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called)
+        if self.is_async and importlib.util.find_spec("asgiref") is None:
+            raise TypeError("async functions need asgiref; install flask-jsonrpc-mcp[async]")
+        if self.parameters and inspect.isfunction(self.func):
             first = self.parameters[0]
             if first.name in ("self", "cls") and first.annotation is first.empty:
                 raise TypeError(
