@@ -44,7 +44,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
@@ -105,18 +105,6 @@ def problems_of_messages(messages: Any, path: str = "") -> list[Problem]:
         ]
     texts = messages if isinstance(messages, list) else [messages]
     return [Problem(path, one_line(str(text), MAX_QUOTED)) for text in texts]
-
-
-def problems_of_pydantic(error: Any, path_of: Callable[[Any, str], Sequence[object]] | None = None) -> list[Problem]:
-    """List the errors of a `pydantic.ValidationError`.
-
-    :param path_of: Converts pydantic's path, and the type of the error, to the path in the JSON value.
-    """
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    paths = [each["loc"] if path_of is None else path_of(each["loc"], each["type"]) for each in found]
-    return [
-        Problem(pointer("", *path), one_line(each["msg"], MAX_QUOTED)) for path, each in zip(paths, found, strict=True)
-    ]
 
 
 class RpcError(Exception):

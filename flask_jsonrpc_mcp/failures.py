@@ -26,7 +26,6 @@ from .errors import (
     Unauthorized,
     one_line,
     problems_of_messages,
-    problems_of_pydantic,
 )
 from .method import Method
 from .strict_json import to_plain
@@ -134,7 +133,9 @@ def _expected(error: BaseException) -> RpcError | None:
     if marshmallow is not None and isinstance(error, marshmallow.ValidationError):
         return InvalidParams(problems_of_messages(error.messages))
     if pydantic is not None and isinstance(error, pydantic.ValidationError):
-        return InvalidParams(problems_of_pydantic(error))
+        from .schema.pydantic_types import problems_of_errors
+
+        return InvalidParams(problems_of_errors(error))
     return None
 
 
