@@ -37,7 +37,7 @@
     └── InternalError           an unexpected exception in a method; the log has it under its id
         └── ServerFault         the same outside of a method, such as in a callback of the app
 
-A subclass is a docstring and class attributes. Nothing else maps JSON-RPC codes to HTTP statuses.
+A subclass is class attributes; this tree describes it. Nothing else maps JSON-RPC codes to HTTP statuses.
 """
 
 from __future__ import annotations
@@ -165,8 +165,6 @@ class RpcError(Exception):
 
 
 class ParseError(RpcError):
-    """The text is not strict JSON."""
-
     code = -32700
     status = 400
     rpc_status = 400
@@ -176,8 +174,6 @@ class ParseError(RpcError):
 
 
 class InvalidRequest(RpcError):
-    """The JSON is not a valid request."""
-
     code = -32600
     status = 400
     rpc_status = 400
@@ -186,8 +182,6 @@ class InvalidRequest(RpcError):
 
 
 class MissingParameter(InvalidRequest):
-    """A member of the request is missing or of the wrong kind."""
-
     slug = "missing_parameter"
 
     def __init__(self, name: str) -> None:
@@ -195,8 +189,6 @@ class MissingParameter(InvalidRequest):
 
 
 class InvalidCursor(InvalidRequest):
-    """The cursor did not come from a list of this server."""
-
     slug = "invalid_cursor"
     default_message = "Invalid cursor: send the nextCursor of the page before, or none"
 
@@ -218,8 +210,6 @@ class Unauthorized(InvalidRequest):
 
 
 class Forbidden(InvalidRequest):
-    """This origin, host or caller is not allowed."""
-
     status = 403
     rpc_status = 403
     slug = "forbidden"
@@ -241,8 +231,6 @@ class InsufficientScope(Forbidden):
 
 
 class NoSuchPath(InvalidRequest):
-    """No route at this path below the blueprint."""
-
     status = 404
     rpc_status = 404
     slug = "not_found"
@@ -262,8 +250,6 @@ class VerbNotAllowed(InvalidRequest):
 
 
 class BodyTooLarge(InvalidRequest):
-    """The request body is over the limit."""
-
     status = 413
     rpc_status = 413
     slug = "body_too_large"
@@ -271,15 +257,11 @@ class BodyTooLarge(InvalidRequest):
 
 
 class UnreadableBody(InvalidRequest):
-    """The body ended early or its framing is invalid."""
-
     slug = "unreadable_body"
     default_message = "The request body could not be read"
 
 
 class UnsupportedMediaType(InvalidRequest):
-    """The ``Content-Type`` is not JSON."""
-
     status = 415
     rpc_status = 415
     slug = "unsupported_media_type"
@@ -287,8 +269,6 @@ class UnsupportedMediaType(InvalidRequest):
 
 
 class HeaderMismatch(InvalidRequest):
-    """A mirrored header is missing, or differs from the body."""
-
     code = -32020
 
     def __init__(self, problem: str) -> None:
@@ -296,8 +276,6 @@ class HeaderMismatch(InvalidRequest):
 
 
 class UnsupportedVersion(InvalidRequest):
-    """A protocol version this server does not support."""
-
     code = -32022
 
     def __init__(self, requested: str, supported: Sequence[str]) -> None:
@@ -306,8 +284,6 @@ class UnsupportedVersion(InvalidRequest):
 
 
 class MalformedParams(InvalidRequest):
-    """The params of an MCP method are invalid."""
-
     code = -32602
     rpc_status = 200
 
@@ -320,8 +296,6 @@ class UnknownTask(MalformedParams):
 
 
 class NoSuchTask(UnknownTask):
-    """The same at the URL of a task."""
-
     status = 404
 
 
@@ -340,20 +314,14 @@ class UnknownName(MalformedParams):
 
 
 class UnknownTool(UnknownName):
-    """No such tool, or none visible to this caller."""
-
     kind = "tool"
 
 
 class UnknownPrompt(UnknownName):
-    """No such prompt, or none visible to this caller."""
-
     kind = "prompt"
 
 
 class UnknownResource(UnknownName):
-    """No resource at this URI, or none visible to this caller."""
-
     kind = "resource"
 
     def __init__(self, uri: str, *, sign_in: bool, code: int | None = None) -> None:
@@ -363,14 +331,10 @@ class UnknownResource(UnknownName):
 
 
 class SessionMissing(InvalidRequest):
-    """The request has no ``Mcp-Session-Id``."""
-
     default_message = "Send initialize first, and its Mcp-Session-Id with every later request"
 
 
 class SessionNotFound(InvalidRequest):
-    """The session has expired, or is another caller's."""
-
     status = 404
     rpc_status = 404
     default_message = "This session has ended; send initialize to begin another"
@@ -429,8 +393,6 @@ def _cut(text: str) -> str:
 
 
 class MissingCapability(RpcError):
-    """The tool needs a capability that the client has not declared."""
-
     code = -32021
     status = 400
     slug = "missing_capability"
@@ -447,14 +409,10 @@ class MissingCapability(RpcError):
 
 
 class CannotAsk(RpcError):
-    """The app cannot sign questions to the client."""
-
     default_message = "This server cannot ask: its SECRET_KEY is not set"
 
 
 class TimedOut(RpcError):
-    """The method did not return within its timeout."""
-
     code = -32003
     status = 504
     slug = "timeout"
@@ -464,8 +422,6 @@ class TimedOut(RpcError):
 
 
 class Overloaded(RpcError):
-    """Too many calls hold a thread of this process already."""
-
     code = -32004
     status = 503
     rpc_status = 503
@@ -475,8 +431,6 @@ class Overloaded(RpcError):
 
 
 class RateLimited(RpcError):
-    """The caller has exceeded a rate limit."""
-
     code = -32005
     status = 429
     rpc_status = 429
@@ -488,16 +442,12 @@ class RateLimited(RpcError):
 
 
 class TooManyTasks(RateLimited):
-    """The caller has too many tasks that are not over."""
-
     def __init__(self, limit: int, retry_after: int) -> None:
         super().__init__(retry_after)
         self.message = f"You have {limit} tasks that are not over; wait for one of them, or cancel it"
 
 
 class SignInUnavailable(RpcError):
-    """The authorization server cannot be reached, so access tokens cannot be verified."""
-
     code = -32004
     status = 503
     rpc_status = 503
@@ -521,8 +471,6 @@ class InternalError(RpcError):
 
 
 class ServerFault(InternalError):
-    """An unexpected exception outside of a method, such as in a ``verify_password`` callback."""
-
     slug = "internal_error"
 
 
