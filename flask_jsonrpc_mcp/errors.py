@@ -42,69 +42,12 @@ A subclass is class attributes; this tree describes it. Nothing else maps JSON-R
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import Any
 
-MAX_ERROR_TEXT = 1000
-MAX_QUOTED = 200
-MAX_PROBLEMS = 20
-MAX_PROBLEM_BYTES = 1000
-MAX_PROBLEMS_BYTES = 8 * 1024
-
-_CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
-# Invisible characters that str.isprintable() accepts.
-_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0").union(
-    map(chr, (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)))
-)
-
-
-def one_line(text: str, limit: int = MAX_ERROR_TEXT) -> str:
-    """Put a text on one line and cut it to ``limit`` characters."""
-    if type(text) is str and len(text) <= limit and text.isprintable():
-        return text  # as almost every text
-    # Cut first, because the text may be a megabyte long. A lone surrogate, which a file name can contain, is replaced
-    # because UTF-8 cannot encode it.
-    line = _CONTROL_CHARACTERS.sub(" ", text[: limit + 1].encode("utf-8", "replace").decode("utf-8"))
-    return line if len(text) <= limit else line[: limit - 1] + "…"
-
-
-def is_visible(char: str) -> bool:
-    """Return whether a person can see a character. The space is one; other blanks and controls are not."""
-    return char.isprintable() and char not in _BLANK
-
-
-class Problem(NamedTuple):
-    """One violation of a schema. ``path`` is a JSON Pointer, empty for the whole value."""
-
-    path: str
-    message: str
-
-    def to_json(self) -> dict[str, str]:
-        return {"path": self.path, "message": self.message}
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.message}" if self.path else self.message
-
-
-def pointer(base: str, *steps: object) -> str:
-    """Extend a JSON Pointer."""
-    escaped = (one_line(str(step), MAX_QUOTED).replace("~", "~0").replace("/", "~1") for step in steps)
-    return "".join([base, *(f"/{step}" for step in escaped)])
-
-
-def problems_of_messages(messages: Any, path: str = "") -> list[Problem]:
-    """Flatten the nested messages of a `marshmallow.ValidationError`."""
-    if isinstance(messages, Mapping):
-        return [
-            problem
-            for name, nested in messages.items()
-            for problem in problems_of_messages(nested, path if name == "_schema" else pointer(path, name))
-        ]
-    texts = messages if isinstance(messages, list) else [messages]
-    return [Problem(path, one_line(str(text), MAX_QUOTED)) for text in texts]
+from .problems import MAX_QUOTED, Problem, one_line, within_bounds
 
 
 class RpcError(Exception):
@@ -238,8 +181,6 @@ class NoSuchPath(InvalidRequest):
 
 
 class VerbNotAllowed(InvalidRequest):
-    """This path takes other HTTP methods, listed in ``allowed``."""
-
     status = 405
     rpc_status = 405
     slug = "method_not_allowed"
@@ -370,26 +311,10 @@ class InvalidParams(RpcError):
     rpc_message = "Invalid params"
 
     def __init__(self, problems: Sequence[Problem]) -> None:
-        self.problems = tuple(_within_bounds(problems[:MAX_PROBLEMS]))
+        self.problems = tuple(within_bounds(problems))
         summary = "; ".join(str(problem) for problem in self.problems)
         data = {"errors": [problem.to_json() for problem in self.problems]}
         super().__init__(f"Invalid arguments: {summary}", data=data)
-
-
-def _within_bounds(problems: Iterable[Problem]) -> Iterator[Problem]:
-    left = MAX_PROBLEMS_BYTES
-    for problem in problems:
-        bounded = Problem(*map(_cut, problem))
-        left -= len(json.dumps(bounded.to_json(), ensure_ascii=False).encode())
-        if left < 0:
-            return
-        yield bounded
-
-
-def _cut(text: str) -> str:
-    """Cut a text to its maximum size in bytes."""
-    encoded = text.encode()
-    return text if len(encoded) <= MAX_PROBLEM_BYTES else encoded[:MAX_PROBLEM_BYTES].decode("utf-8", "ignore") + "…"
 
 
 class MissingCapability(RpcError):

@@ -18,16 +18,9 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from .call import Call
 from .checks import name_of
-from .errors import (
-    MAX_QUOTED,
-    InternalError,
-    InvalidParams,
-    RpcError,
-    Unauthorized,
-    one_line,
-    problems_of_messages,
-)
+from .errors import InternalError, InvalidParams, RpcError, Unauthorized
 from .method import Method
+from .problems import MAX_QUOTED, one_line, problems_of_messages
 from .strict_json import to_plain
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -12,7 +12,8 @@ from typing import Any
 
 from werkzeug.datastructures import FileStorage, MultiDict
 
-from ..errors import InvalidParams, Problem, pointer
+from ..errors import InvalidParams
+from ..problems import Problem, pointer
 from ..schema.walk import object_schema
 from ..strict_json import write
 from .api_schemas import SchemaReader

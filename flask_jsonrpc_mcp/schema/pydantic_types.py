@@ -11,7 +11,8 @@ from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
 
 from .. import strict_json
-from ..errors import MAX_QUOTED, InvalidParams, Problem, one_line, pointer
+from ..errors import InvalidParams
+from ..problems import MAX_QUOTED, Problem, one_line, pointer
 from .shape import ResultError, check_schema
 from .walk import has_references, inline_references
 

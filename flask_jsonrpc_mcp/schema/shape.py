@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from ..errors import MAX_PROBLEMS, MAX_QUOTED, InvalidParams, Problem, one_line, pointer
+from ..errors import InvalidParams
+from ..problems import MAX_PROBLEMS, MAX_QUOTED, Problem, one_line, pointer
 from ..strict_json import to_plain
 from .walk import ERROR_TEXTS, Schema, type_name
 

@@ -16,7 +16,8 @@ import typing
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 
-from ..errors import InvalidParams, Problem
+from ..errors import InvalidParams
+from ..problems import Problem
 from ..strict_json import is_lazy, is_named_tuple, to_plain
 from .shape import describe_limit
 

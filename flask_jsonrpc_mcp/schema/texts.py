@@ -14,7 +14,8 @@ from decimal import Decimal
 from typing import Any
 
 from .. import strict_json
-from ..errors import InvalidParams, ParseError, Problem
+from ..errors import InvalidParams, ParseError
+from ..problems import Problem
 from ..strict_json import MAX_DECIMAL_DIGITS
 from .walk import Schema, resolve, types_of
 

@@ -13,7 +13,8 @@ from enum import Enum
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
-from ..errors import MAX_PROBLEMS, InvalidParams, Problem, pointer
+from ..errors import InvalidParams
+from ..problems import MAX_PROBLEMS, Problem, pointer
 from ..strict_json import is_pydantic, to_plain
 from . import texts
 from .shape import Shape, check_schema

@@ -21,7 +21,7 @@ from jsonschema import ValidationError, validators
 from jsonschema.protocols import Validator
 from referencing import Registry
 
-from ..errors import MAX_PROBLEMS
+from ..problems import MAX_PROBLEMS
 from .dialects import DYNAMIC, REFERENCES, dialect_of
 from .shape import running_validation
 from .texts import compile_pattern, has_format, matches

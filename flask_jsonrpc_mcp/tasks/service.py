@@ -19,16 +19,8 @@ from ..ask import Answers, InputNeeded
 from ..auth import Caller, client_id
 from ..call import CLIENT_INFO, Call, Result
 from ..config import PREFIX
-from ..errors import (
-    InvalidParams,
-    MethodNotFound,
-    Overloaded,
-    Problem,
-    RpcError,
-    TooManyTasks,
-    UnknownTask,
-    one_line,
-)
+from ..errors import InvalidParams, MethodNotFound, Overloaded, RpcError, TooManyTasks, UnknownTask
+from ..problems import Problem, one_line
 from ..registry import EXTENSION as REGISTRIES
 from ..registry import Registry
 from .callers import may_see, store_caller
