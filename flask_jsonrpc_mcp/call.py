@@ -30,7 +30,8 @@ from .ask import (
 )
 from .auth import Caller
 from .content import PromptMessage
-from .errors import MAX_QUOTED, CannotAsk, MissingCapability, RpcError, one_line
+from .errors import CannotAsk, MissingCapability, RpcError
+from .problems import MAX_QUOTED, one_line
 from .strict_json import to_plain
 
 METHOD, PROMPT, RESOURCE, COMPLETION, SUBSCRIPTION = "method", "prompt", "resource", "completion", "subscription"

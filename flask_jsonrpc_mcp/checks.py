@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import inspect
 import math
 import re
@@ -148,10 +147,3 @@ def check_placeholders(text: str, names: Iterable[str]) -> None:
             )
         if format_spec or conversion:
             raise ValueError(f"{text!r} can use {{{name}}} only without a format or conversion")
-
-
-def check_async(func: Callable[..., Any]) -> None:
-    called = func if inspect.isroutine(func) else type(func).__call__
-    is_async = inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called)
-    if is_async and importlib.util.find_spec("asgiref") is None:
-        raise TypeError("async functions need asgiref; install flask-jsonrpc-mcp[async]")

@@ -66,7 +66,6 @@ def set_defaults(app: App) -> None:
     """
     for name, default in DEFAULTS.items():
         app.config.setdefault(PREFIX + name, default)
-    app.config[PREFIX + "SERVER_NAME"] = app.config[PREFIX + "SERVER_NAME"] or app.name
     for name, least in (
         ("PAGE_SIZE", 1),
         ("MAX_DEPTH", 2),

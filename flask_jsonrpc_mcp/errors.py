@@ -37,86 +37,17 @@
     └── InternalError           an unexpected exception in a method; the log has it under its id
         └── ServerFault         the same outside of a method, such as in a callback of the app
 
-A subclass is a docstring and class attributes. Nothing else maps JSON-RPC codes to HTTP statuses.
+A subclass is class attributes; this tree describes it. Nothing else maps JSON-RPC codes to HTTP statuses.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import Any
 
-MAX_ERROR_TEXT = 1000
-MAX_QUOTED = 200
-MAX_PROBLEMS = 20
-MAX_PROBLEM_BYTES = 1000
-MAX_PROBLEMS_BYTES = 8 * 1024
-
-_CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
-# Invisible characters that str.isprintable() accepts.
-_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0").union(
-    map(chr, (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)))
-)
-
-
-def one_line(text: str, limit: int = MAX_ERROR_TEXT) -> str:
-    """Put a text on one line and cut it to ``limit`` characters."""
-    if type(text) is str and len(text) <= limit and text.isprintable():
-        return text  # as almost every text
-    # Cut first, because the text may be a megabyte long. A lone surrogate, which a file name can contain, is replaced
-    # because UTF-8 cannot encode it.
-    line = _CONTROL_CHARACTERS.sub(" ", text[: limit + 1].encode("utf-8", "replace").decode("utf-8"))
-    return line if len(text) <= limit else line[: limit - 1] + "…"
-
-
-def is_visible(char: str) -> bool:
-    """Return whether a person can see a character. The space is one; other blanks and controls are not."""
-    return char.isprintable() and char not in _BLANK
-
-
-class Problem(NamedTuple):
-    """One violation of a schema. ``path`` is a JSON Pointer, empty for the whole value."""
-
-    path: str
-    message: str
-
-    def to_json(self) -> dict[str, str]:
-        return {"path": self.path, "message": self.message}
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.message}" if self.path else self.message
-
-
-def pointer(base: str, *steps: object) -> str:
-    """Extend a JSON Pointer."""
-    escaped = (one_line(str(step), MAX_QUOTED).replace("~", "~0").replace("/", "~1") for step in steps)
-    return "".join([base, *(f"/{step}" for step in escaped)])
-
-
-def problems_of_messages(messages: Any, path: str = "") -> list[Problem]:
-    """Flatten the nested messages of a `marshmallow.ValidationError`."""
-    if isinstance(messages, Mapping):
-        return [
-            problem
-            for name, nested in messages.items()
-            for problem in problems_of_messages(nested, path if name == "_schema" else pointer(path, name))
-        ]
-    texts = messages if isinstance(messages, list) else [messages]
-    return [Problem(path, one_line(str(text), MAX_QUOTED)) for text in texts]
-
-
-def problems_of_pydantic(error: Any, path_of: Callable[[Any, str], Sequence[object]] | None = None) -> list[Problem]:
-    """List the errors of a `pydantic.ValidationError`.
-
-    :param path_of: Converts pydantic's path, and the type of the error, to the path in the JSON value.
-    """
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    paths = [each["loc"] if path_of is None else path_of(each["loc"], each["type"]) for each in found]
-    return [
-        Problem(pointer("", *path), one_line(each["msg"], MAX_QUOTED)) for path, each in zip(paths, found, strict=True)
-    ]
+from .problems import MAX_QUOTED, Problem, one_line, within_bounds
 
 
 class RpcError(Exception):
@@ -177,8 +108,6 @@ class RpcError(Exception):
 
 
 class ParseError(RpcError):
-    """The text is not strict JSON."""
-
     code = -32700
     status = 400
     rpc_status = 400
@@ -188,8 +117,6 @@ class ParseError(RpcError):
 
 
 class InvalidRequest(RpcError):
-    """The JSON is not a valid request."""
-
     code = -32600
     status = 400
     rpc_status = 400
@@ -198,8 +125,6 @@ class InvalidRequest(RpcError):
 
 
 class MissingParameter(InvalidRequest):
-    """A member of the request is missing or of the wrong kind."""
-
     slug = "missing_parameter"
 
     def __init__(self, name: str) -> None:
@@ -207,8 +132,6 @@ class MissingParameter(InvalidRequest):
 
 
 class InvalidCursor(InvalidRequest):
-    """The cursor did not come from a list of this server."""
-
     slug = "invalid_cursor"
     default_message = "Invalid cursor: send the nextCursor of the page before, or none"
 
@@ -230,8 +153,6 @@ class Unauthorized(InvalidRequest):
 
 
 class Forbidden(InvalidRequest):
-    """This origin, host or caller is not allowed."""
-
     status = 403
     rpc_status = 403
     slug = "forbidden"
@@ -253,8 +174,6 @@ class InsufficientScope(Forbidden):
 
 
 class NoSuchPath(InvalidRequest):
-    """No route at this path below the blueprint."""
-
     status = 404
     rpc_status = 404
     slug = "not_found"
@@ -262,8 +181,6 @@ class NoSuchPath(InvalidRequest):
 
 
 class VerbNotAllowed(InvalidRequest):
-    """This path takes other HTTP methods, listed in ``allowed``."""
-
     status = 405
     rpc_status = 405
     slug = "method_not_allowed"
@@ -274,8 +191,6 @@ class VerbNotAllowed(InvalidRequest):
 
 
 class BodyTooLarge(InvalidRequest):
-    """The request body is over the limit."""
-
     status = 413
     rpc_status = 413
     slug = "body_too_large"
@@ -283,15 +198,11 @@ class BodyTooLarge(InvalidRequest):
 
 
 class UnreadableBody(InvalidRequest):
-    """The body ended early or its framing is invalid."""
-
     slug = "unreadable_body"
     default_message = "The request body could not be read"
 
 
 class UnsupportedMediaType(InvalidRequest):
-    """The ``Content-Type`` is not JSON."""
-
     status = 415
     rpc_status = 415
     slug = "unsupported_media_type"
@@ -299,8 +210,6 @@ class UnsupportedMediaType(InvalidRequest):
 
 
 class HeaderMismatch(InvalidRequest):
-    """A mirrored header is missing, or differs from the body."""
-
     code = -32020
 
     def __init__(self, problem: str) -> None:
@@ -308,8 +217,6 @@ class HeaderMismatch(InvalidRequest):
 
 
 class UnsupportedVersion(InvalidRequest):
-    """A protocol version this server does not support."""
-
     code = -32022
 
     def __init__(self, requested: str, supported: Sequence[str]) -> None:
@@ -318,8 +225,6 @@ class UnsupportedVersion(InvalidRequest):
 
 
 class MalformedParams(InvalidRequest):
-    """The params of an MCP method are invalid."""
-
     code = -32602
     rpc_status = 200
 
@@ -332,8 +237,6 @@ class UnknownTask(MalformedParams):
 
 
 class NoSuchTask(UnknownTask):
-    """The same at the URL of a task."""
-
     status = 404
 
 
@@ -352,20 +255,14 @@ class UnknownName(MalformedParams):
 
 
 class UnknownTool(UnknownName):
-    """No such tool, or none visible to this caller."""
-
     kind = "tool"
 
 
 class UnknownPrompt(UnknownName):
-    """No such prompt, or none visible to this caller."""
-
     kind = "prompt"
 
 
 class UnknownResource(UnknownName):
-    """No resource at this URI, or none visible to this caller."""
-
     kind = "resource"
 
     def __init__(self, uri: str, *, sign_in: bool, code: int | None = None) -> None:
@@ -375,14 +272,10 @@ class UnknownResource(UnknownName):
 
 
 class SessionMissing(InvalidRequest):
-    """The request has no ``Mcp-Session-Id``."""
-
     default_message = "Send initialize first, and its Mcp-Session-Id with every later request"
 
 
 class SessionNotFound(InvalidRequest):
-    """The session has expired, or is another caller's."""
-
     status = 404
     rpc_status = 404
     default_message = "This session has ended; send initialize to begin another"
@@ -418,31 +311,13 @@ class InvalidParams(RpcError):
     rpc_message = "Invalid params"
 
     def __init__(self, problems: Sequence[Problem]) -> None:
-        self.problems = tuple(_within_bounds(problems[:MAX_PROBLEMS]))
+        self.problems = tuple(within_bounds(problems))
         summary = "; ".join(str(problem) for problem in self.problems)
         data = {"errors": [problem.to_json() for problem in self.problems]}
         super().__init__(f"Invalid arguments: {summary}", data=data)
 
 
-def _within_bounds(problems: Iterable[Problem]) -> Iterator[Problem]:
-    left = MAX_PROBLEMS_BYTES
-    for problem in problems:
-        bounded = Problem(*map(_cut, problem))
-        left -= len(json.dumps(bounded.to_json(), ensure_ascii=False).encode())
-        if left < 0:
-            return
-        yield bounded
-
-
-def _cut(text: str) -> str:
-    """Cut a text to its maximum size in bytes."""
-    encoded = text.encode()
-    return text if len(encoded) <= MAX_PROBLEM_BYTES else encoded[:MAX_PROBLEM_BYTES].decode("utf-8", "ignore") + "…"
-
-
 class MissingCapability(RpcError):
-    """The tool needs a capability that the client has not declared."""
-
     code = -32021
     status = 400
     slug = "missing_capability"
@@ -459,14 +334,10 @@ class MissingCapability(RpcError):
 
 
 class CannotAsk(RpcError):
-    """The app cannot sign questions to the client."""
-
     default_message = "This server cannot ask: its SECRET_KEY is not set"
 
 
 class TimedOut(RpcError):
-    """The method did not return within its timeout."""
-
     code = -32003
     status = 504
     slug = "timeout"
@@ -476,8 +347,6 @@ class TimedOut(RpcError):
 
 
 class Overloaded(RpcError):
-    """Too many calls hold a thread of this process already."""
-
     code = -32004
     status = 503
     rpc_status = 503
@@ -487,8 +356,6 @@ class Overloaded(RpcError):
 
 
 class RateLimited(RpcError):
-    """The caller has exceeded a rate limit."""
-
     code = -32005
     status = 429
     rpc_status = 429
@@ -500,16 +367,12 @@ class RateLimited(RpcError):
 
 
 class TooManyTasks(RateLimited):
-    """The caller has too many tasks that are not over."""
-
     def __init__(self, limit: int, retry_after: int) -> None:
         super().__init__(retry_after)
         self.message = f"You have {limit} tasks that are not over; wait for one of them, or cancel it"
 
 
 class SignInUnavailable(RpcError):
-    """The authorization server cannot be reached, so access tokens cannot be verified."""
-
     code = -32004
     status = 503
     rpc_status = 503
@@ -533,8 +396,6 @@ class InternalError(RpcError):
 
 
 class ServerFault(InternalError):
-    """An unexpected exception outside of a method, such as in a ``verify_password`` callback."""
-
     slug = "internal_error"
 
 

@@ -18,17 +18,9 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from .call import Call
 from .checks import name_of
-from .errors import (
-    MAX_QUOTED,
-    InternalError,
-    InvalidParams,
-    RpcError,
-    Unauthorized,
-    one_line,
-    problems_of_messages,
-    problems_of_pydantic,
-)
+from .errors import InternalError, InvalidParams, RpcError, Unauthorized
 from .method import Method
+from .problems import MAX_QUOTED, one_line, problems_of_messages
 from .strict_json import to_plain
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -134,7 +126,9 @@ def _expected(error: BaseException) -> RpcError | None:
     if marshmallow is not None and isinstance(error, marshmallow.ValidationError):
         return InvalidParams(problems_of_messages(error.messages))
     if pydantic is not None and isinstance(error, pydantic.ValidationError):
-        return InvalidParams(problems_of_pydantic(error))
+        from .schema.pydantic_types import problems_of_errors
+
+        return InvalidParams(problems_of_errors(error))
     return None
 
 

@@ -24,18 +24,10 @@ from werkzeug.wrappers import Response
 from . import levels
 from .ask import InputNeeded
 from .call import CLI, Call, Detach, Result, log_unexpected, running_call
-from .errors import (
-    MAX_QUOTED,
-    MissingCapability,
-    Overloaded,
-    RpcError,
-    TimedOut,
-    VerbNotAllowed,
-    is_visible,
-    one_line,
-)
+from .errors import MissingCapability, Overloaded, RpcError, TimedOut, VerbNotAllowed
 from .failures import as_rpc_error, value_of_response
 from .method import Method
+from .problems import MAX_QUOTED, is_visible, one_line
 from .registry import Hook, Registry
 from .strict_json import to_plain, write
 from .task_options import TASKS_FEATURE

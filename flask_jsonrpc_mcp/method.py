@@ -12,7 +12,6 @@ from weakref import WeakSet
 
 from .call import Call, Result
 from .checks import (
-    check_async,
     check_options,
     checked_age,
     checked_annotations,
@@ -382,7 +381,6 @@ def make_method(
     """
     with naming(func):
         check_options(kind.kind, options, kind.options)
-        check_async(func)
         function = Function(func)
         fields = kind.fields_from(function, name, options)
         if mark is not None:

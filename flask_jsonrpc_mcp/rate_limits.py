@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 from flask import current_app
 
 from .auth import Caller
-from .errors import MAX_QUOTED, RateLimited, one_line
+from .errors import RateLimited
+from .problems import MAX_QUOTED, one_line
 
 if TYPE_CHECKING:
     from flask_limiter import Limiter

@@ -86,7 +86,10 @@ class Resource(Method):
     def dump(self, returned: Any, call: Call) -> Result:
         if returned is None:
             raise MethodNotFound(call.name)
-        several = returned if _has_contents(returned) else [returned]
+        has_contents = isinstance(returned, (list, tuple)) and any(
+            isinstance(each, EmbeddedResource) for each in returned
+        )
+        several = returned if has_contents else [returned]
         return Result([self._contents(item, call.name) for item in several], max_age=self.max_age or 0)
 
     def _contents(self, item: Any, uri: str) -> dict[str, Any]:
@@ -113,7 +116,6 @@ class Resource(Method):
 class UriTemplate(NamedTuple):
     """A URI template that can also be matched: ``{name}`` and ``{+path}`` of RFC 6570."""
 
-    text: str
     variables: tuple[str, ...]
     pattern: re.Pattern[str]
 
@@ -179,11 +181,7 @@ def parse_template(text: str) -> UriTemplate:
         else:
             character = f"[^/?#{re.escape(following[:1])}]"
             pattern += f"(?P<{name}>(?:{resumed}{character})+)" if resumed else f"(?P<{name}>{character}+)"
-    return UriTemplate(text, tuple(variables), re.compile(pattern + re.escape(text[end:]), re.DOTALL))
-
-
-def _has_contents(returned: Any) -> bool:
-    return isinstance(returned, (list, tuple)) and any(isinstance(item, EmbeddedResource) for item in returned)
+    return UriTemplate(tuple(variables), re.compile(pattern + re.escape(text[end:]), re.DOTALL))
 
 
 def _as_contents(value: Any) -> tuple[str, str | bytes]:

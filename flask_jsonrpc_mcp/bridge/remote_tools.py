@@ -18,8 +18,9 @@ from urllib.parse import quote
 
 from ..config import NO_DOTS
 from ..envelope import VERSION
-from ..errors import InvalidParams, MethodNotFound, Problem, RpcError, UnknownTool, one_line
+from ..errors import InvalidParams, MethodNotFound, RpcError, UnknownTool
 from ..method import HINTS
+from ..problems import Problem, one_line
 from ..registry import alias_of
 from ..schema.walk import inline_references
 from ..strict_json import write

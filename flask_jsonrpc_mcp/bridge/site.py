@@ -25,8 +25,9 @@ from urllib.parse import urlsplit
 
 from ..call import BRIDGE_HEADER
 from ..config import AS_DECLARED
-from ..errors import ParseError, RpcError, one_line
+from ..errors import ParseError, RpcError
 from ..origins import Origin, is_loopback, read_origin
+from ..problems import one_line
 from ..strict_json import MAX_RESULT_DEPTH, read
 from ..version import __version__
 

@@ -22,20 +22,12 @@ from ..ask import Answers, InputNeeded, Question
 from ..auth import Caller
 from ..call import MCP, METHOD, Cancellation, log_unexpected, new_id
 from ..envelope import Handler, RpcRequest, RpcResponse, answer_one, is_response
-from ..errors import (
-    MAX_QUOTED,
-    InvalidRequest,
-    RpcError,
-    ServerFault,
-    SessionMissing,
-    SessionNotFound,
-    Unauthorized,
-    one_line,
-)
+from ..errors import InvalidRequest, RpcError, ServerFault, SessionMissing, SessionNotFound, Unauthorized
 from ..http.io import error_response, json_response, no_content, read_json_body
 from ..http.jsonrpc import answer_batch
 from ..http.routes import Route, preprocess_request
 from ..mailbox import NoMailbox
+from ..problems import MAX_QUOTED, one_line
 from ..registry import Registry
 from . import elicitation, methods, protocol, server, subscriptions
 from .protocol import RequestContext

@@ -24,14 +24,8 @@ from ..auth import Caller
 from ..call import COMPLETION, LOG_LEVELS, MCP, METHOD, PROMPT, RESOURCE, Call, Cancellation
 from ..config import NO_DOTS, PREFIX
 from ..envelope import RpcRequest, is_id, notification
-from ..errors import (
-    MAX_QUOTED,
-    HeaderMismatch,
-    InvalidRequest,
-    MalformedParams,
-    UnsupportedVersion,
-    one_line,
-)
+from ..errors import HeaderMismatch, InvalidRequest, MalformedParams, UnsupportedVersion
+from ..problems import MAX_QUOTED, one_line
 from ..registry import Registry
 from ..schema import MirroredArgument
 from ..task_options import TASKS_EXTENSION, TASKS_FEATURE

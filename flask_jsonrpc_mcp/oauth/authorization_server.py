@@ -13,8 +13,9 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from ..errors import MAX_QUOTED, ParseError, one_line
+from ..errors import ParseError
 from ..origins import is_secure_url
+from ..problems import MAX_QUOTED, one_line
 from ..strict_json import read
 from ..version import __version__
 

@@ -15,8 +15,9 @@ from werkzeug.routing import BuildError
 
 from ..auth import ACCESS_TOKEN
 from ..config import PREFIX, server_name
-from ..errors import MAX_QUOTED, InsufficientScope, RpcError, Unauthorized, one_line
+from ..errors import InsufficientScope, RpcError, Unauthorized
 from ..httpauth import HTTPAuthSignIn, is_refused
+from ..problems import MAX_QUOTED, one_line
 from ..registry import EXTENSION, Registry
 from .diagnosis import check_issuers, check_public_url
 from .metadata import add_routes, public_urls_of

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
-from ..errors import MAX_QUOTED, Unauthorized, one_line
+from ..errors import Unauthorized
+from ..problems import MAX_QUOTED, one_line
 
 MAX_REMEMBERED = 1024
 REMEMBER = 60

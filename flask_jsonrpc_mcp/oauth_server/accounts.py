@@ -8,8 +8,8 @@ from typing import Any
 
 from flask import Response, current_app, redirect, request, url_for
 
-from ..errors import MAX_QUOTED, one_line
 from ..httpauth import is_refused
+from ..problems import MAX_QUOTED, one_line
 
 DEFAULT_VIEW = "login"
 

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 from authlib.oauth2 import OAuth2Error
 from authlib.oauth2.rfc6749 import ClientMixin
 
-from ..errors import is_visible
 from ..origins import host_name, is_loopback
+from ..problems import is_visible
 from .signed import CLIENT, sign, unsign
 
 MAX_REDIRECTS = 10

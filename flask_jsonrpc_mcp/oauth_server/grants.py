@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from flask import current_app
 
-from ..errors import MAX_QUOTED, SignInUnavailable, one_line
+from ..errors import SignInUnavailable
+from ..problems import MAX_QUOTED, one_line
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine

@@ -17,7 +17,8 @@ from authlib.oauth2 import OAuth2Error
 from authlib.oauth2.rfc6749 import InvalidGrantError
 from flask import current_app
 
-from ..errors import MAX_QUOTED, SignInUnavailable, one_line
+from ..errors import SignInUnavailable
+from ..problems import MAX_QUOTED, one_line
 from .accounts import Accounts
 from .app_clients import Client, RedirectRules, read_client_id, shown_name
 from .client_documents import ClientDocuments, is_document_url

@@ -10,12 +10,12 @@ from flask import current_app, url_for
 from flask.sansio.app import App
 
 from ..config import PREFIX
-from ..errors import MAX_QUOTED, one_line
 from ..oauth.bearer import OAuthSignIn, current_token
 from ..oauth.diagnosis import check_issuers, check_public_url
 from ..oauth.metadata import public_url
 from ..oauth.resource import OAuthResource
 from ..oauth.tokens import AccessToken, InvalidToken, TokenVerifier
+from ..problems import MAX_QUOTED, one_line
 from .issuing import Issuing
 
 ENDPOINT = "jsonrpc_mcp_authorization_server"

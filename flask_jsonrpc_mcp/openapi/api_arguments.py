@@ -13,7 +13,8 @@ from urllib.parse import urlencode
 
 from werkzeug.datastructures import FileStorage, MultiDict
 
-from ..errors import InvalidParams, Problem, pointer
+from ..errors import InvalidParams
+from ..problems import Problem, pointer
 from ..schema.walk import object_schema
 from ..strict_json import write
 from .operations import Operation, SchemaReader

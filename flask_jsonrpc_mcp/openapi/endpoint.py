@@ -26,7 +26,8 @@ from werkzeug.test import EnvironBuilder, run_wsgi_app
 
 from ..call import Call, trace_headers
 from ..config import MAX_BODY
-from ..errors import InvalidParams, Problem, RpcError
+from ..errors import InvalidParams, RpcError
+from ..problems import Problem
 from ..sign_in import accepts_cookies
 from .api_arguments import Arguments, as_text
 

@@ -13,7 +13,8 @@ from werkzeug.http import parse_options_header
 
 from ..auth import Caller
 from ..content import AudioContent, ContentBlock, EmbeddedResource, ImageContent, TextContent, ToolResult
-from ..errors import InvalidParams, Problem, RpcError, Unauthorized, pointer, problems_of_messages
+from ..errors import InvalidParams, RpcError, Unauthorized
+from ..problems import Problem, pointer, problems_of_messages
 from ..strict_json import write
 from .api_arguments import as_text
 from .endpoint import Reply

@@ -16,7 +16,7 @@ from jsonschema.protocols import Validator
 from referencing import Registry, Resource
 from referencing.jsonschema import specification_with
 
-from .formats import compile_pattern
+from .texts import compile_pattern
 from .walk import Schema, map_parts, map_subschemas, subschemas, walk
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -24,11 +24,6 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 DYNAMIC = {"$dynamicRef", "$recursiveRef"}
 REFERENCES = {"$ref", *DYNAMIC}
-
-
-def knows_keyword(schema: Schema, keyword: str) -> bool:
-    """Return whether the dialect of a schema has a keyword."""
-    return keyword in dialect_of(schema).VALIDATORS
 
 
 def check_schema(schema: Schema) -> None:

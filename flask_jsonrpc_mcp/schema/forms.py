@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..strict_json import to_plain
-from .formats import DECIMAL
 from .shape import Shape, check_schema, read_classes
 from .signatures import Member
+from .texts import DECIMAL
 from .types import HintConverter, Load, as_it_is
 from .walk import ERROR_TEXTS, object_schema
 

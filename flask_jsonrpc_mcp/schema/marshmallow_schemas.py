@@ -17,9 +17,10 @@ from typing import Any, get_origin
 import marshmallow
 from marshmallow import fields, validate
 
-from ..errors import InvalidParams, Problem, problems_of_messages
+from ..errors import InvalidParams
+from ..problems import Problem, problems_of_messages
 from ..strict_json import is_lazy, to_plain
-from .formats import DECIMAL
+from .texts import DECIMAL
 from .walk import ERROR_TEXTS, Definitions, nullable, object_schema, tuple_schema
 
 Partial = bool | Collection[str] | None

@@ -122,9 +122,9 @@ def _closed(schema: dict[str, Any], names: Sequence[str] | None) -> dict[str, An
     """
     if not any(keyword in schema for keyword in _APPLICATORS):
         return {**schema, "additionalProperties": False}
-    from .dialects import knows_keyword  # see `shape`
+    from .dialects import dialect_of  # see `shape`
 
-    if knows_keyword(schema, "unevaluatedProperties"):
+    if "unevaluatedProperties" in dialect_of(schema).VALIDATORS:
         return {**schema, "unevaluatedProperties": False}
     if "$ref" in schema:
         raise ValueError("this $schema ignores everything beside $ref; write it as allOf: [{$ref: ...}]")
@@ -196,9 +196,8 @@ def _reserved_names(function: Function) -> frozenset[str]:
     func = function.func
     while isinstance(func, functools.partial):
         func = func.func
-    reserved = set()
-    if inspect.iscoroutinefunction(func) or inspect.isasyncgenfunction(func):
-        reserved.add("self")  # of the wrapper that ensure_sync() returns
+    # The wrapper that ensure_sync() returns has a "self".
+    reserved = {"self"} if function.is_async else set()
     if not inspect.isfunction(func):
         called: Callable[..., Any] = func.__func__ if inspect.ismethod(func) else type(func).__call__
         [first, *_] = inspect.signature(called).parameters.values()

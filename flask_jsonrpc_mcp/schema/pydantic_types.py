@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pydantic
@@ -11,7 +11,8 @@ from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
 
 from .. import strict_json
-from ..errors import InvalidParams, problems_of_pydantic
+from ..errors import InvalidParams
+from ..problems import MAX_QUOTED, Problem, one_line, pointer
 from .shape import ResultError, check_schema
 from .walk import has_references, inline_references
 
@@ -55,7 +56,7 @@ class PydanticType:
             # As JSON, because only then a strict model takes a text for a date.
             return self._adapter.validate_json(strict_json.write(value))
         except pydantic.ValidationError as error:
-            raise InvalidParams(problems_of_pydantic(error, functools.partial(_path_in, value))) from error
+            raise InvalidParams(problems_of_errors(error, functools.partial(_path_in, value))) from error
 
     def load_members(self, value: Any) -> dict[str, Any]:
         """Load a JSON object, and return the fields of the model by name."""
@@ -66,9 +67,23 @@ class PydanticType:
         try:
             loaded = self._adapter.validate_python(result, from_attributes=True)
         except pydantic.ValidationError as error:
-            problems = "; ".join(map(str, problems_of_pydantic(error)))
+            problems = "; ".join(map(str, problems_of_errors(error)))
             raise ResultError(f"the result is not a {self._hint.__name__}: {problems}") from error
         return strict_json.to_plain(self._adapter.dump_python(loaded, mode="json", by_alias=True))
+
+
+def problems_of_errors(
+    error: pydantic.ValidationError, path_of: Callable[[tuple[int | str, ...], str], Sequence[object]] | None = None
+) -> list[Problem]:
+    """List the errors of a `pydantic.ValidationError`.
+
+    :param path_of: Converts pydantic's path, and the type of the error, to the path in the JSON value.
+    """
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    paths = [each["loc"] if path_of is None else path_of(each["loc"], each["type"]) for each in found]
+    return [
+        Problem(pointer("", *path), one_line(each["msg"], MAX_QUOTED)) for path, each in zip(paths, found, strict=True)
+    ]
 
 
 class _Generator(GenerateJsonSchema):

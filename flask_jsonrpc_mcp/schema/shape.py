@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from ..errors import MAX_PROBLEMS, MAX_QUOTED, InvalidParams, Problem, one_line, pointer
+from ..errors import InvalidParams
+from ..problems import MAX_PROBLEMS, MAX_QUOTED, Problem, one_line, pointer
 from ..strict_json import to_plain
 from .walk import ERROR_TEXTS, Schema, type_name
 
@@ -273,7 +274,8 @@ def describe_limit(keyword: str, limit: Any) -> str:
 
 def _problems_of(error: ValidationError, base: str = "") -> Iterable[Problem]:
     path = pointer(base, *error.path)
-    intended = _intended_alternative(_alternatives_of(error) or [])
+    # Only a `validator.NoAlternative` has the errors of each alternative.
+    intended = _intended_alternative(getattr(error, "alternatives", []))
     if intended:
         return itertools.chain.from_iterable(_problems_of(inner, path) for inner in intended)
     return [Problem(path, _message_of(error))]
@@ -298,11 +300,6 @@ def _wrong_type(wanted: Iterable[object], value: object) -> str:
     return f"must be of type {' or '.join(map(str, wanted))}, not {type_name(value)}"
 
 
-def _alternatives_of(error: ValidationError) -> list[list[ValidationError]] | None:
-    """Return the errors of each alternative, if the error is a `validator.NoAlternative`."""
-    return getattr(error, "alternatives", None)
-
-
 def _intended_alternative(alternatives: list[list[ValidationError]]) -> list[ValidationError] | None:
     """Find the alternative that the caller meant: the only one of that type, or the one that const members choose."""
     typed = [inners for inners in alternatives if not any(map(_is_mistyped, inners))]
@@ -322,7 +319,7 @@ def _is_other_choice(inner: ValidationError) -> bool:
 
 def _no_alternative(error: ValidationError) -> str:
     """Name the types that would fit if the type is wrong, else what is wrong furthest inside the value."""
-    alternatives = _alternatives_of(error)
+    alternatives: list[list[ValidationError]] | None = getattr(error, "alternatives", None)
     if alternatives is None:
         return "must match exactly one of the alternatives"
     mistyped = [[inner for inner in inners if _is_mistyped(inner)] for inners in alternatives]

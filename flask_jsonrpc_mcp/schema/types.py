@@ -13,12 +13,29 @@ from enum import Enum
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
-from ..errors import MAX_PROBLEMS, InvalidParams, Problem, pointer
+from ..errors import InvalidParams
+from ..problems import MAX_PROBLEMS, Problem, pointer
 from ..strict_json import is_pydantic, to_plain
-from . import formats
-from .notes import check_limits, flatten, is_left_to_pydantic, is_pydantic_field, keywords_of, limits_of, rules_of
+from . import texts
 from .shape import Shape, check_schema
-from .signatures import OPTIONAL, REQUIRED, Member, is_typed_dict, kind_of, kinds_of, members_of, name_of, unwrap
+from .signatures import (
+    OPTIONAL,
+    REQUIRED,
+    Member,
+    check_limits,
+    flatten,
+    is_left_to_pydantic,
+    is_pydantic_field,
+    is_typed_dict,
+    keywords_of,
+    kind_of,
+    kinds_of,
+    limits_of,
+    members_of,
+    name_of,
+    rules_of,
+    unwrap,
+)
 from .walk import ANNOTATIONS, Definitions, nullable, object_schema, tuple_schema, types_of
 
 Load = Callable[[Any], Any]
@@ -49,16 +66,16 @@ _SCALARS: dict[Any, Converted] = {
     str: Converted({"type": "string"}),
     # 5.0 is an integer in JSON Schema, so it can arrive as a float.
     int: Converted({"type": "integer"}, int),
-    float: Converted({"type": "number"}, formats.parse_float),
+    float: Converted({"type": "number"}, texts.parse_float),
     bool: Converted({"type": "boolean"}),
     **dict.fromkeys((None, type(None)), Converted({"type": "null"})),
-    datetime.date: Converted({"type": "string", "format": "date"}, formats.parse_date),
-    datetime.time: Converted({"type": "string", "format": "time"}, formats.parse_time),
-    datetime.datetime: Converted({"type": "string", "format": "date-time"}, formats.parse_datetime),
-    uuid.UUID: Converted({"type": "string", "format": "uuid"}, formats.parse_uuid),
-    Decimal: Converted(formats.DECIMAL, formats.parse_decimal),
-    datetime.timedelta: Converted({"type": "string", "format": "duration"}, formats.parse_duration),
-    bytes: Converted({"type": "string", "contentEncoding": "base64"}, formats.parse_base64),
+    datetime.date: Converted({"type": "string", "format": "date"}, texts.parse_date),
+    datetime.time: Converted({"type": "string", "format": "time"}, texts.parse_time),
+    datetime.datetime: Converted({"type": "string", "format": "date-time"}, texts.parse_datetime),
+    uuid.UUID: Converted({"type": "string", "format": "uuid"}, texts.parse_uuid),
+    Decimal: Converted(texts.DECIMAL, texts.parse_decimal),
+    datetime.timedelta: Converted({"type": "string", "format": "duration"}, texts.parse_duration),
+    bytes: Converted({"type": "string", "contentEncoding": "base64"}, texts.parse_base64),
     **{kind: Converted({"type": "string"}, kind) for kind in (Path, PurePath, PurePosixPath)},
 }
 

@@ -21,10 +21,10 @@ from jsonschema import ValidationError, validators
 from jsonschema.protocols import Validator
 from referencing import Registry
 
-from ..errors import MAX_PROBLEMS
+from ..problems import MAX_PROBLEMS
 from .dialects import DYNAMIC, REFERENCES, dialect_of
-from .formats import compile_pattern, has_format, matches
 from .shape import running_validation
+from .texts import compile_pattern, has_format, matches
 from .walk import TYPE_NAMES, Schema, map_subschemas, walk
 
 jsonschema_rs: Any

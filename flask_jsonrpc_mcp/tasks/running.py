@@ -20,8 +20,9 @@ from flask import Flask, current_app
 from ..ask import InputNeeded
 from ..auth import Caller
 from ..call import Cancellation, log_unexpected, new_id
-from ..errors import PROTOCOL_ERRORS, MethodNotFound, RpcError, ServerFault, one_line
+from ..errors import PROTOCOL_ERRORS, MethodNotFound, RpcError, ServerFault
 from ..invoke import invoke
+from ..problems import one_line
 from ..registry import Registry
 from ..strict_json import write
 from .calls import call_of, failure, request_of, restore_caller, success

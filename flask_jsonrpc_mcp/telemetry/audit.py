@@ -19,9 +19,10 @@ from flask import current_app, request
 from ..ask import CONFIRM_KEY
 from ..auth import client_id
 from ..call import CLIENT_INFO, METHOD, Call
-from ..errors import MAX_QUOTED, RpcError, one_line
+from ..errors import RpcError
 from ..invoke import INPUT_REQUIRED, TASK
 from ..method import McpTool, Method
+from ..problems import MAX_QUOTED, one_line
 from ..registry import Registry
 from ..strict_json import write
 from .redaction import hide_arguments, show_arguments

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from ..errors import one_line
+from ..problems import one_line
 from .audit import Audit
 
 try:

@@ -16,11 +16,12 @@ from flask import request
 
 from ..ask import InputNeeded
 from ..envelope import RpcRequest
-from ..errors import MAX_QUOTED, InternalError, RpcError, one_line
+from ..errors import InternalError, RpcError
 from ..mcp import extensions
 from ..mcp.http import SESSION_HEADER
 from ..mcp.protocol import CANCELLED, INITIALIZE, MODERN, RequestContext
 from ..mcp.server import METHODS
+from ..problems import MAX_QUOTED, one_line
 
 OTHER = "_OTHER"
 EXECUTE_TOOL = "execute_tool"

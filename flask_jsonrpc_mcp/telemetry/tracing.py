@@ -12,10 +12,11 @@ from ..ask import InputNeeded, Question
 from ..auth import Caller
 from ..call import METHOD, Call, Detach, trace_headers
 from ..envelope import RpcRequest
-from ..errors import MAX_QUOTED, RpcError, one_line
+from ..errors import RpcError
 from ..http.routes import Route
 from ..invoke import INPUT_REQUIRED, TASK
 from ..mcp.protocol import RequestContext
+from ..problems import MAX_QUOTED, one_line
 from ..registry import Registry
 from ..strict_json import write
 from ..version import __version__

@@ -15,8 +15,9 @@ from werkzeug.datastructures import Headers
 
 from .. import errors
 from ..call import METHOD, Call
-from ..errors import MAX_ERROR_TEXT, InternalError, MethodNotFound, MissingCapability, Problem, RpcError, one_line
+from ..errors import InternalError, MethodNotFound, MissingCapability, RpcError
 from ..lookup import why_not_found
+from ..problems import MAX_ERROR_TEXT, Problem, one_line
 from ..registry import Registry
 from ..task_options import TASKS_EXTENSION
 

@@ -14,7 +14,7 @@ from marshmallow import fields, validate
 
 from flask_jsonrpc_mcp import McpBlueprint, mcp_tool
 from flask_jsonrpc_mcp.schema import Shape
-from flask_jsonrpc_mcp.schema.formats import compile_pattern
+from flask_jsonrpc_mcp.schema.texts import compile_pattern
 from tests.conftest import Site, Taking
 from tests.support.counting import bytes_during, calls_during, seconds_during
 

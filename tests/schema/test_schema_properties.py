@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator, FormatChecker
 from marshmallow import Schema, fields, validate
 
-from flask_jsonrpc_mcp.schema.formats import PARSERS, has_format
+from flask_jsonrpc_mcp.schema.texts import PARSERS, has_format
 from tests.conftest import Taking
 from tests.core.test_strict_json import JSON_VALUES
 

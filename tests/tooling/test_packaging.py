@@ -77,6 +77,7 @@ def test_it_needs_these_packages_and_no_others(wheel: Path) -> None:
 def test_the_package_works_without_its_extras(wheel: Path, tmp_path: Path) -> None:
     """What is not installed is hidden here; an async method must say at import what it needs."""
     script = f"""
+import functools
 import sys
 sys.modules.update(dict.fromkeys(["asgiref", "gunicorn", "jsonschema_rs", "orjson", "sqlalchemy"]))
 
@@ -89,6 +90,13 @@ try:
     async def later() -> None: ...
 except TypeError as error:
     print(error)
+
+async def add(a: int, b: int) -> int: ...
+
+try:
+    rpc.add_method("add-one", functools.partial(add, 1))
+except TypeError as error:
+    print(str(error).partition(": ")[2])
 """
     shutil.unpack_archive(wheel, tmp_path / "installed", "zip")
     env = {**os.environ, "PYTHONPATH": str(tmp_path / "installed")}
@@ -96,6 +104,7 @@ except TypeError as error:
     assert ran.stdout.splitlines() == [
         str(tmp_path / "installed" / PACKAGE / "__init__.py"),
         "later(): async functions need asgiref; install flask-jsonrpc-mcp[async]",
+        "async functions need asgiref; install flask-jsonrpc-mcp[async]",
     ], ran.stderr
 
 

@@ -11,8 +11,8 @@ from flask import Flask, request, session
 
 from flask_jsonrpc_mcp import ImageContent, McpBlueprint, RpcError, TextContent, ToolResult, mcp_tool
 from flask_jsonrpc_mcp.doctor import examine
-from flask_jsonrpc_mcp.errors import Problem
 from flask_jsonrpc_mcp.mcp.protocol import LEGACY, MODERN, VERSIONS
+from flask_jsonrpc_mcp.problems import Problem
 from flask_jsonrpc_mcp.testing import FACES, CallFailed, McpTestClient, assert_tools_valid
 from tests.conftest import make_app, make_auth, make_token_auth
 
