@@ -21,7 +21,7 @@ from .config import DEFAULTS, GET_ALL, PREFIX
 from .doctor_findings import ERROR, INFO, SEVERITIES, WARNING, Finding, Problem
 from .http.routes import preprocess_request
 from .local_request import local_request_context
-from .lookup import did_you_mean, registries_of
+from .lookup import did_you_mean, load_tools, registries_of
 from .mcp.protocol import MODERN
 from .mcp.versions import describe_tool
 from .method import Method, marks
@@ -61,7 +61,7 @@ CHECKS = {
     "unregistered-tool": (ERROR, "register it with @rpc.method, or write @rpc.tool in place of @mcp_tool"),
     "many-tools": (WARNING, f"raise {PREFIX}PAGE_SIZE, or register fewer tools"),
     "tools-huge": (WARNING, "register fewer tools, shorten their texts, or choose less in add_openapi(include=...)"),
-    "no-endpoint": (ERROR, "correct the path in the OpenAPI document, or register the API on this app"),
+    "no-endpoint": (ERROR, "correct the endpoint, or the path in the OpenAPI document, or register the API on this app"),
     "get-writes": (ERROR, f"set {PREFIX}GET_METHODS = 'read-only'"),
     "granian-streams": (INFO, "use another WSGI server if clients need the events at once"),
     "csrf": (ERROR, "remove csrf_exempt=False, or call csrf.exempt(rpc)"),
@@ -133,7 +133,7 @@ def examine(app: Flask, *, ignore: Iterable[str] | None = None, tools_only: bool
     :raises ValueError: if a slug does not exist.
     :raises LookupError: if the app has no `McpBlueprint`.
     """
-    registries = registries_of(app)
+    registries = registries_of(app, load=False)
     ignored = frozenset(app.config[PREFIX + "DOCTOR_IGNORE"] if ignore is None else ignore)
     unknown = sorted(entry for entry in ignored if entry.partition(":")[0] not in CHECKS)
     if unknown:
@@ -145,6 +145,7 @@ def examine(app: Flask, *, ignore: Iterable[str] | None = None, tools_only: bool
             findings.append(Finding(slug, CHECKS[slug][0], why, CHECKS[slug][1], *about))
 
     for name, registry in registries.items():
+        add(_check_endpoints(registry, app), None, name)
         for method in registry.methods:
             if method.listed:
                 add(_check_tool(method, registry, app), method.name, name)
@@ -168,6 +169,13 @@ def by_problem(findings: Iterable[Finding]) -> list[list[Finding]]:
     for found in sorted(findings, key=lambda found: rank[found.slug]):
         groups.setdefault((found.slug, found.why), []).append(found)
     return list(groups.values())
+
+
+def _check_endpoints(registry: Registry, app: Flask) -> Iterator[Problem]:
+    try:
+        load_tools(registry, app)
+    except LookupError as error:
+        yield "no-endpoint", f"{error}, so every request to this blueprint fails"
 
 
 def _check_tool(method: Method, registry: Registry, app: Flask) -> Iterator[Problem]:

@@ -16,19 +16,28 @@ from .local_request import local_request_context
 from .registry import EXTENSION, Registry
 
 
-def registries_of(app: Flask) -> dict[str, Registry]:
+def registries_of(app: Flask, *, load: bool = True) -> dict[str, Registry]:
     """Return the registries of an app's blueprints by full blueprint name.
 
+    :param load: Call `load_tools` for each.
     :raises LookupError: if there are none.
     """
     registries: dict[str, Registry] = app.extensions.get(EXTENSION, {})
     if not registries:
         raise LookupError("This app has no McpBlueprint; register one with app.register_blueprint(rpc)")
-    for registry in registries.values():
-        if registry.pending:
-            with local_request_context(app, "/"):
-                registry.load()
+    for registry in registries.values() if load else ():
+        load_tools(registry, app)
     return registries
+
+
+def load_tools(registry: Registry, app: Flask) -> None:
+    """Make the tools of ``add_view`` and ``add_openapi``, as the first request does.
+
+    :raises LookupError: if the app lacks an endpoint.
+    """
+    if registry.pending:
+        with local_request_context(app, "/"):
+            registry.load()
 
 
 def find_registry(app: Flask, blueprint: str | None) -> tuple[str, Registry]:

@@ -288,7 +288,7 @@ def run_doctor(ignore: tuple[str, ...], show_all: bool, json_output: bool | None
     """
     ignored = [*([] if show_all else current_app.config.get(PREFIX + "DOCTOR_IGNORE", ())), *ignore]
     try:
-        registries = registries_of(current_app)
+        registries = registries_of(current_app, load=False)
         # The app itself, because checks look it up in weak dictionaries.
         findings = examine(current_app._get_current_object(), ignore=ignored)  # type: ignore[attr-defined]
     except (LookupError, TypeError, ValueError) as error:  # also of add_view and add_openapi

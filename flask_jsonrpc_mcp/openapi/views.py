@@ -40,7 +40,7 @@ def read_view(app: Flask, endpoint: str, method: str | None, params: Mapping[str
     """Read an endpoint.
 
     :param params: What `read_params` has read.
-    :raises LookupError: if there is no such endpoint.
+    :raises LookupError: if there is no such endpoint, or it does not take ``method``.
     :raises ValueError: naming the endpoint and the fix.
     """
     rule, method = _find_rule(app, endpoint, method)
@@ -68,7 +68,7 @@ def _find_rule(app: Flask, endpoint: str, method: str | None) -> tuple[Rule, str
     if endpoint not in app.view_functions:
         close = get_close_matches(endpoint, app.view_functions, n=2)
         hint = f"did you mean {' or '.join(close)}?" if close else "flask routes lists them"
-        raise LookupError(f"add_view: the app has no endpoint {endpoint!r}; {hint}")
+        raise LookupError(f"add_view: the app has no endpoint {endpoint!r} ({hint})")
     rules = list(app.url_map.iter_rules(endpoint))
     taken = sorted({verb for rule in rules for verb in rule.methods or () if verb.lower() in METHODS})
     if method is None and len(taken) > 1:
@@ -76,9 +76,8 @@ def _find_rule(app: Flask, endpoint: str, method: str | None) -> tuple[Rule, str
     chosen = (method or "".join(taken)).upper()
     rule = next((rule for rule in rules if chosen in (rule.methods or ())), None)
     if rule is None:
-        raise ValueError(
-            f"add_view: endpoint {endpoint!r} does not take {chosen}; it takes {', '.join(taken) or 'nothing'}"
-        )
+        known = ", ".join(taken) or "nothing"
+        raise LookupError(f"add_view: endpoint {endpoint!r} does not take {chosen} (it takes {known})")
     return rule, chosen
 
 
