@@ -20,8 +20,7 @@ from .checks import name_of
 from .config import DEFAULTS, GET_ALL, PREFIX
 from .doctor_findings import ERROR, INFO, SEVERITIES, WARNING, Finding, Problem
 from .http.routes import preprocess_request
-from .local_request import local_request_context
-from .lookup import did_you_mean, load_tools, registries_of
+from .lookup import did_you_mean, load_tools, local_request_context, registries_of
 from .mcp.protocol import MODERN
 from .mcp.versions import describe_tool
 from .method import Method, marks
@@ -61,7 +60,10 @@ CHECKS = {
     "unregistered-tool": (ERROR, "register it with @rpc.method, or write @rpc.tool in place of @mcp_tool"),
     "many-tools": (WARNING, f"raise {PREFIX}PAGE_SIZE, or register fewer tools"),
     "tools-huge": (WARNING, "register fewer tools, shorten their texts, or choose less in add_openapi(include=...)"),
-    "no-endpoint": (ERROR, "correct the endpoint, or the path in the OpenAPI document, or register the API on this app"),
+    "no-endpoint": (
+        ERROR,
+        "correct the endpoint or the path in the document, or register the API on this app",
+    ),
     "get-writes": (ERROR, f"set {PREFIX}GET_METHODS = 'read-only'"),
     "granian-streams": (INFO, "use another WSGI server if clients need the events at once"),
     "csrf": (ERROR, "remove csrf_exempt=False, or call csrf.exempt(rpc)"),

@@ -14,7 +14,7 @@ from flask.cli import ScriptInfo, with_appcontext
 
 from ..clients import BEARER, CLIENTS, SIGNS_IN, Server
 from ..config import PREFIX, server_name
-from ..local_request import mcp_path
+from ..lookup import mcp_path
 from .arguments import blueprint_option, find_blueprint
 from .output import printable
 

@@ -12,7 +12,7 @@ from flask import Flask, current_app
 from flask.cli import with_appcontext
 
 from ..http.rest import has_openapi, make_document
-from ..local_request import local_request_context
+from ..lookup import local_request_context
 from ..mcp.protocol import MODERN
 from ..mcp.versions import describe_tool
 from ..method import HINT_OPTIONS

@@ -15,7 +15,7 @@ from ..auth import CLIENT_ID, Caller
 from ..call import Call
 from ..errors import RpcError
 from ..invoke import report
-from ..local_request import local_request_context, mcp_path
+from ..lookup import local_request_context, mcp_path
 from ..registry import Registry
 from .callers import stored_caller
 from .records import TaskRecord
