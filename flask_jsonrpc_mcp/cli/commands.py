@@ -15,8 +15,7 @@ from ..ask import Answers
 from ..auth import Caller
 from ..call import CLI, METHOD, PROMPT, RESOURCE, Call, Result
 from ..config import PREFIX
-from ..doctor import CHECKS, examine
-from ..doctor_findings import INFO
+from ..doctor import CHECKS, INFO, examine
 from ..errors import InternalError, MethodNotFound, MissingCapability, RpcError, UnknownName, UnknownResource
 from ..invoke import invoke
 from ..lookup import did_you_mean, registries_of, why_not_found

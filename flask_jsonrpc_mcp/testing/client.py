@@ -14,8 +14,7 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from ..config import PREFIX
-from ..doctor import by_problem, examine
-from ..doctor_findings import INFO
+from ..doctor import INFO, by_problem, examine
 from ..errors import MethodNotFound
 from ..http.jsonrpc import DISCOVER
 from ..lookup import find_registry
