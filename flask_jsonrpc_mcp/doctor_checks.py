@@ -54,10 +54,6 @@ WRITING_WORD = re.compile(
     "|remove|rename|replace|reset|save|send|set|store|submit|truncate|update|upload|upsert|write"
 )
 
-_WORD = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])")
-_ESCAPE_OR_CLASS = re.compile(r"\\.|\[(?:\\.|[^\]])*\]")
-_UNBOUNDED_REPEAT = re.compile(r"[*+]|\{\d*,\}")
-
 WAITS_LONG = 30
 """Seconds after which a worker should have started a queued task."""
 
@@ -65,6 +61,10 @@ BROKEN_CELERY = "5.7.0"
 
 MOUNTS = Path("/proc/mounts")
 NETWORK_FILESYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "ceph", "glusterfs", "lustre", "fuse.sshfs", "afs")
+
+_WORD = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])")
+_ESCAPE_OR_CLASS = re.compile(r"\\.|\[(?:\\.|[^\]])*\]")
+_UNBOUNDED_REPEAT = re.compile(r"[*+]|\{\d*,\}")
 
 
 def check_endpoints(registry: Registry, app: Flask) -> Iterator[Problem]:
@@ -301,11 +301,6 @@ def _has_proxy_fix(app: Flask) -> bool:
     return False
 
 
-def _some(names: list[str], most: int = 3) -> str:
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
-
-
 def _check_tasks(app: Flask, registries: Iterable[Registry]) -> Iterator[Problem]:
     """Check the engine, the workers and the database of tools with ``task=``."""
     engines = [app.config[PREFIX + "TASKS"], *(registry.task_engine for registry in registries)]
@@ -351,3 +346,8 @@ def _installed(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
+
+
+def _some(names: list[str], most: int = 3) -> str:
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

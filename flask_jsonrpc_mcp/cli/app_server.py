@@ -19,7 +19,7 @@ from ..errors import RpcError
 from ..mailbox import answer_timeout
 from ..mcp import elicitation, server, subscriptions
 from ..mcp.protocol import LogLevel, RequestContext
-from ..mcp.sessions import Session
+from ..mcp.sessions import Session, negotiate
 from ..mcp.subscriptions import Subscription
 from ..mcp.versions import question_request
 from ..registry import Registry
@@ -55,16 +55,12 @@ class AppServer:
         """Do nothing: changes are only announced to clients that listen."""
 
     def initialize(self, message: RpcRequest) -> tuple[Session, Any]:
-        session: Session | None = None
-
         def handle(message: RpcRequest, context: RequestContext) -> Any:
-            nonlocal session
-            session, result = server.initialize(message, context)
-            return result
+            return server.initialize(message, context)[1]
 
         with self._open_request() as opened:
             result = _observed(handle, message, RequestContext.new(*opened, mount=lambda: NAME))
-        assert session is not None  # noqa: S101 (for the types: handle() has raised, or set it)
+        session = negotiate(message)  # as handle() did
         self._session = session.version, time.monotonic()
         return session, result
 

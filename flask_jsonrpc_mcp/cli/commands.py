@@ -295,7 +295,9 @@ def run_doctor(ignore: tuple[str, ...], show_all: bool, json_output: bool | None
 @click.option("--name", metavar="NAME", help="The client's name for the server; by default the app's name.")
 @blueprint_option
 @with_appcontext
-def print_config(client: str, url: str | None, token_env: str | None, pairs: tuple[str, ...], **options: Any) -> None:
+def print_config(
+    client: str, url: str | None, token_env: str | None, pairs: tuple[str, ...], name: str | None, blueprint: str | None
+) -> None:
     """Print configuration to paste into an MCP client.
 
     CLIENT is claude-code, claude-desktop, vscode, cursor, codex, gemini-cli, goose, windsurf or inspector. The
@@ -304,11 +306,11 @@ def print_config(client: str, url: str | None, token_env: str | None, pairs: tup
     """
     token = {} if token_env is None else {"Authorization": (BEARER, token_env)}
     others = {header: ("", variable) for header, _, variable in (pair.partition("=") for pair in pairs)}
-    site = _site_url(options["blueprint"], url)
-    oauth = find_blueprint(options["blueprint"])[1].auth.grants_scopes and not (token or others)
+    blueprint, registry = find_blueprint(blueprint)
+    oauth = registry.auth.grants_scopes and not (token or others)
     server = Server(
-        options["name"] or server_name(current_app),
-        site,
+        name or server_name(current_app),
+        _site_url(blueprint, url),
         {**token, **others},
         oauth,
         app=(_path_of("flask"), "--app", _app_option(), "mcp", "stdio") if url is None else None,
@@ -324,9 +326,9 @@ def print_config(client: str, url: str | None, token_env: str | None, pairs: tup
     click.echo(output.printable(config))
 
 
-def _site_url(blueprint: str | None, url: str | None) -> str:
+def _site_url(blueprint: str, url: str | None) -> str:
     """Return the URL of the blueprint, given the URL of the app or of the MCP endpoint."""
-    path = mcp_path(current_app, find_blueprint(blueprint)[0])
+    path = mcp_path(current_app, blueprint)
     if url is not None and not re.match(r"https?://[^/]", url):
         raise click.UsageError(f"--url must be a URL such as https://site.example, not {url!r}")
     base = (url or current_app.config[PREFIX + "PUBLIC_URL"] or DEVELOPMENT_SERVER).rstrip("/")
