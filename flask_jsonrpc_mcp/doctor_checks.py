@@ -33,6 +33,8 @@ from .task_options import TASKS_EXTENSION
 Problem = tuple[str, str]
 """The slug of a check, and why it matters."""
 
+BYTES_PER_TOKEN = 4
+"""An estimate: models split a JSON description into tokens of about this size."""
 MAX_NAME_LENGTH = 64
 """The longest tool name that all model APIs accept."""
 MAX_TOOL_BYTES = 8 * 1024
@@ -86,7 +88,7 @@ def check_tool(method: Method, registry: Registry, app: Flask) -> Iterator[Probl
         yield "no-description", "a model chooses a tool by its description, and without one it has only the name"
     size = len(write(described))
     if size > MAX_TOOL_BYTES:
-        tokens = f"about {size // 4:,} tokens of every conversation that includes it"
+        tokens = f"about {size // BYTES_PER_TOKEN:,} tokens of every conversation that includes it"
         yield "schema-huge", f"its description and schemas take {size:,} bytes, {tokens}"
     yield from _check_schemas(described)
     try:
@@ -171,7 +173,7 @@ def check_blueprint(name: str, registry: Registry, app: Flask) -> Iterator[Probl
     if tools > page_size:
         yield "many-tools", f"there are {tools} tools, {page_size} on a page, and many clients read only the first page"
     if size > MAX_TOOLS_BYTES:
-        tokens = f"about {size // 4:,} tokens"
+        tokens = f"about {size // BYTES_PER_TOKEN:,} tokens"
         yield "tools-huge", f"a model reads {size:,} bytes, {tokens}, of {tools} tools before each conversation"
     writing = [method.name for method in methods if not method.read_only]
     if app.config[PREFIX + "GET_METHODS"] == GET_ALL and writing:
