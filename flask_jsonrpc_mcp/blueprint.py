@@ -16,7 +16,7 @@ from flask import Blueprint, current_app, has_app_context
 from flask.blueprints import BlueprintSetupState
 from flask.sansio.app import App
 
-from . import logs, mailbox
+from . import mailbox
 from .auth import Auth, Authenticator, PermissionsLoader, UserLoader
 from .checks import checked_permissions, name_of
 from .config import NO_DOTS, PREFIX, set_defaults
@@ -25,6 +25,7 @@ from .endpoint_tools import EndpointTools
 from .http import health, jsonrpc, rest, routes
 from .http.explorer import ROUTES as EXPLORER_ROUTES
 from .http.routes import Route
+from .invoke import show_calls
 from .mcp import discovery
 from .mcp import http as mcp_http
 from .method import Method, make_method
@@ -341,7 +342,7 @@ class McpBlueprint(EndpointTools, Blueprint):
         """On registration: set config defaults, add the well-known route, record this blueprint on the app."""
         app, name = state.app, f"{state.name_prefix}.{state.name}".lstrip(".")
         set_defaults(app)
-        logs.show_calls(app)
+        show_calls(app)
         mailbox.init_app(app)
         if app.config[PREFIX + "TOOL_NAME_STYLE"] == NO_DOTS:
             self._registry.methods.has_aliases = True

@@ -17,8 +17,10 @@ from concurrent.futures import Future
 from types import AsyncGeneratorType, CoroutineType, GeneratorType, NoneType
 from typing import Any
 
+import click
 from blinker import Namespace
 from flask import current_app
+from flask.sansio.app import App
 from werkzeug.wrappers import Response
 
 from . import levels
@@ -253,3 +255,15 @@ def report(
             method_called.send(app, call=call, method=method, outcome=outcome, duration=duration, error=error)
         except Exception as failed:
             log_unexpected(failed, call.id)  # the call itself is over
+
+
+def show_calls(app: App) -> None:
+    """Show the lines of calls under ``flask run``: set the level of ``app.logger``, by default WARNING, to INFO.
+
+    An app that sets a level for its logger, or for the root logger, keeps it.
+    """
+    context = click.get_current_context(silent=True)
+    if context is None or context.info_name != "run":
+        return
+    if app.logger.level == logging.NOTSET and logging.root.level == logging.WARNING:
+        app.logger.setLevel(logging.INFO)

@@ -1,34 +1,61 @@
-"""Find a blueprint or a method by name, and explain to the developer why it is not found.
+"""For what runs without an HTTP request, the command line, the doctor, workers and tests: find a blueprint or a method.
 
-Only the command line and the test client explain it. Over HTTP, hidden and missing methods get the same response.
+Only the command line and the test client explain why a method is not found. Over HTTP, hidden and missing methods get
+the same response.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Any
 
 from flask import Flask
 
 from .auth import Caller
 from .call import METHOD
-from .local_request import local_request_context
 from .registry import EXTENSION, Registry
 
 
-def registries_of(app: Flask) -> dict[str, Registry]:
+def local_request_context(app: Flask, path: str, **options: Any) -> Any:
+    """Return the context of a request that no client has sent, with a host that the app trusts.
+
+    :param options: More arguments of ``app.test_request_context``.
+    """
+    trusted = app.config["TRUSTED_HOSTS"]
+    if trusted and not app.config["SERVER_NAME"]:
+        path = f"{app.config['PREFERRED_URL_SCHEME']}://{trusted[0].lstrip('.')}{path}"
+    return app.test_request_context(path, **options)
+
+
+def mcp_path(app: Flask, blueprint: str) -> str | None:
+    """Return the path of a blueprint's MCP endpoint; ``None`` if its prefix has variables."""
+    [rule, *_] = app.url_map.iter_rules(f"{blueprint}.mcp")
+    return None if rule.arguments else rule.rule
+
+
+def registries_of(app: Flask, *, load: bool = True) -> dict[str, Registry]:
     """Return the registries of an app's blueprints by full blueprint name.
 
+    :param load: Call `load_tools` for each.
     :raises LookupError: if there are none.
     """
     registries: dict[str, Registry] = app.extensions.get(EXTENSION, {})
     if not registries:
         raise LookupError("This app has no McpBlueprint; register one with app.register_blueprint(rpc)")
-    for registry in registries.values():
-        if registry.pending:
-            with local_request_context(app, "/"):
-                registry.load()
+    for registry in registries.values() if load else ():
+        load_tools(registry, app)
     return registries
+
+
+def load_tools(registry: Registry, app: Flask) -> None:
+    """Make the tools of ``add_view`` and ``add_openapi``, as the first request does.
+
+    :raises LookupError: if the app lacks an endpoint.
+    """
+    if registry.pending:
+        with local_request_context(app, "/"):
+            registry.load()
 
 
 def find_registry(app: Flask, blueprint: str | None) -> tuple[str, Registry]:

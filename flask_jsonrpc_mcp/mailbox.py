@@ -355,8 +355,9 @@ def _make_backend(app: App) -> _SqliteFile | _Redis | None:
     if setting is not None:
         if not setting or not isinstance(setting, (str, os.PathLike)) or "://" in str(setting):
             raise ValueError(f"{PREFIX}MAILBOX must be a folder or a redis:// URL, not {setting!r}")
-        if Path(setting).exists():
-            _check_private(Path(setting), Path(setting).stat())
+        folder = _named_folder(app, setting)
+        if folder.exists():
+            _check_private(folder, folder.stat())
     return _SqliteFile(app)
 
 
@@ -368,11 +369,17 @@ def _owner(app: App) -> str:
 def _private_folder(app: App) -> Path:
     """Return the folder of the SQLite file; create it if missing."""
     setting = app.config[PREFIX + "MAILBOX"]
-    folder = Path(tempfile.gettempdir()) / f"flask-jsonrpc-mcp-{_owner(app)}" if setting is None else Path(setting)
+    temporary = Path(tempfile.gettempdir()) / f"flask-jsonrpc-mcp-{_owner(app)}"
+    folder = temporary if setting is None else _named_folder(app, setting)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     # Anyone can put a link into the temp folder; a link that the setting names was put there by its owner.
     _check_private(folder, folder.lstat() if setting is None else folder.stat())
     return folder
+
+
+def _named_folder(app: App, setting: str | os.PathLike[str]) -> Path:
+    """Return the folder of the setting; a relative one is in the app's instance folder."""
+    return Path(app.instance_path, setting)
 
 
 def _check_private(folder: Path, found: os.stat_result) -> None:

@@ -70,7 +70,7 @@ class Bridge:
         modern = version == protocol.MODERN
         match exchange.message.method:
             case "tools/list":
-                return {**self._list_tools(version, params), **(self._cache_hints() if modern else {})}
+                return {"tools": self._list_tools(version, params), **(self._cache_hints() if modern else {})}
             case "tools/call":
                 return self._call_tool(exchange, version, params)
             case protocol.DISCOVER if modern:
@@ -80,11 +80,11 @@ class Bridge:
             case method:
                 raise MethodNotFound(method)
 
-    def _list_tools(self, version: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    def _list_tools(self, version: str, params: Mapping[str, Any]) -> list[dict[str, Any]]:
         if params.get("cursor") is not None:
             raise MalformedParams("Invalid cursor: all tools are on one page")
         tools = self._tools.get().tools
-        return {"tools": [describe_tool({**tool.descriptor, "name": name}, version) for name, tool in tools.items()]}
+        return [describe_tool({**tool.descriptor, "name": name}, version) for name, tool in tools.items()]
 
     def _call_tool(self, exchange: Exchange, version: str, params: Mapping[str, Any]) -> dict[str, Any]:
         name, arguments = params.get("name"), params.get("arguments", {})

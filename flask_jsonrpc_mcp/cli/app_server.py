@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 from flask import Flask
+from flask.cli import ScriptInfo
 
 from ..ask import Question
 from ..auth import Caller
@@ -18,12 +19,12 @@ from ..errors import RpcError
 from ..mailbox import answer_timeout
 from ..mcp import elicitation, server, subscriptions
 from ..mcp.protocol import LogLevel, RequestContext
-from ..mcp.sessions import Session
+from ..mcp.sessions import Session, negotiate
 from ..mcp.subscriptions import Subscription
 from ..mcp.versions import question_request
 from ..registry import Registry
-from ..stdio import Client, Exchange
-from .arguments import session
+from ..stdio import Client, Exchange, claim_standard_streams, serve
+from .arguments import caller_options, session
 
 NAME = "stdio"
 """Replaces the blueprint's URL in signed states, so that they are not valid over HTTP."""
@@ -54,16 +55,12 @@ class AppServer:
         """Do nothing: changes are only announced to clients that listen."""
 
     def initialize(self, message: RpcRequest) -> tuple[Session, Any]:
-        session: Session | None = None
-
         def handle(message: RpcRequest, context: RequestContext) -> Any:
-            nonlocal session
-            session, result = server.initialize(message, context)
-            return result
+            return server.initialize(message, context)[1]
 
         with self._open_request() as opened:
             result = _observed(handle, message, RequestContext.new(*opened, mount=lambda: NAME))
-        assert session is not None  # noqa: S101 (for the types: handle() has raised, or set it)
+        session = negotiate(message)  # as handle() did
         self._session = session.version, time.monotonic()
         return session, result
 
@@ -125,3 +122,25 @@ def _ask(questions: Mapping[str, Question], exchange: Exchange, version: str) ->
         except RpcError as error:
             responses[key] = error
     return responses
+
+
+@click.command("stdio", short_help="Serve the app to an MCP client on standard input and output.")
+@caller_options
+@click.pass_context
+def serve_stdio(context: click.Context, /, **options: Any) -> None:
+    """Serve the app to an MCP client on standard input and output, in every version of the protocol.
+
+    An MCP client starts this command; flask mcp config prints its configuration. Without --user it serves what an
+    anonymous caller may use. Each request runs in a request context of the app, several at a time, and everything that
+    methods print goes to stderr.
+    """
+    # Before the app is loaded, because its modules may print something.
+    streams = claim_standard_streams()
+    app = context.ensure_object(ScriptInfo).load_app()
+    # Fail now, where a person reads it, and not with every request.
+    with app.app_context(), session(**options, anonymous=True) as (registry, _):
+        if registry.auth.required and options["user"] is None:
+            raise click.UsageError("This app requires sign-in (require_auth=True); choose a user with --user")
+    server = AppServer(app, **options)
+    serve(server, *streams)
+    server.close()

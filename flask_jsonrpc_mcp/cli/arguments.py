@@ -23,8 +23,7 @@ from ..auth import LOCAL, Caller
 from ..call import METHOD, PROMPT, RESOURCE
 from ..errors import MethodNotFound, ParseError
 from ..http.routes import preprocess_request
-from ..local_request import local_request_context, mcp_path
-from ..lookup import find_registry, registries_of, why_not_found
+from ..lookup import find_registry, local_request_context, mcp_path, registries_of, why_not_found
 from ..method import Method
 from ..problems import one_line
 from ..registry import Registry

@@ -1,10 +1,14 @@
-"""The commands of ``flask mcp``, except ``config``."""
+"""The commands of ``flask mcp``; those about OpenAPI, tasks and stdio are in the modules beside this one."""
 
 from __future__ import annotations
 
 import os
+import re
+import shutil
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,34 +18,37 @@ from flask.cli import ScriptInfo, with_appcontext
 from ..ask import Answers
 from ..auth import Caller
 from ..call import CLI, METHOD, PROMPT, RESOURCE, Call, Result
-from ..config import PREFIX
-from ..doctor import CHECKS, examine
-from ..doctor_findings import INFO
+from ..clients import BEARER, CLIENTS, SIGNS_IN, Server
+from ..config import PREFIX, server_name
+from ..doctor import CHECKS, INFO, examine
 from ..errors import InternalError, MethodNotFound, MissingCapability, RpcError, UnknownName, UnknownResource
 from ..invoke import invoke
-from ..lookup import did_you_mean, registries_of, why_not_found
+from ..lookup import did_you_mean, mcp_path, registries_of, why_not_found
 from ..mcp.elicitation import run_asking
 from ..mcp.methods import complete
 from ..mcp.protocol import RequestContext
 from ..registry import Registry
-from ..stdio import claim_standard_streams, serve
 from . import output
-from .app_server import AppServer
+from .app_server import serve_stdio
 from .arguments import (
     argument_names,
     arguments_of_call,
+    blueprint_option,
     caller_options,
     combine,
     completing,
     completing_name_of,
+    find_blueprint,
     find_method,
     read_arguments,
     session,
 )
-from .client_config import print_config
 from .openapi_commands import print_document, show_tools
-from .task_commands import start_in_background, tasks
-from .worker import run_worker
+from .task_commands import run_worker, start_in_background, tasks
+
+DEVELOPMENT_SERVER = "http://127.0.0.1:5000"
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 _of_caller = combine(caller_options, output.json_option, with_appcontext)
 _of_call = combine(
@@ -248,28 +255,6 @@ def _hints(error: Result | RpcError, caller: Caller) -> Iterator[str]:
         yield "It asks the caller a question; call it in a terminal, without --no-input"
 
 
-@mcp.command("stdio", short_help="Serve the app to an MCP client on standard input and output.")
-@caller_options
-@click.pass_context
-def serve_stdio(context: click.Context, /, **options: Any) -> None:
-    """Serve the app to an MCP client on standard input and output, in every version of the protocol.
-
-    An MCP client starts this command; flask mcp config prints its configuration. Without --user it serves what an
-    anonymous caller may use. Each request runs in a request context of the app, several at a time, and everything that
-    methods print goes to stderr.
-    """
-    # Before the app is loaded, because its modules may print something.
-    streams = claim_standard_streams()
-    app = context.ensure_object(ScriptInfo).load_app()
-    # Fail now, where a person reads it, and not with every request.
-    with app.app_context(), session(**options, anonymous=True) as (registry, _):
-        if registry.auth.required and options["user"] is None:
-            raise click.UsageError("This app requires sign-in (require_auth=True); choose a user with --user")
-    server = AppServer(app, **options)
-    serve(server, *streams)
-    server.close()
-
-
 @mcp.command("doctor")
 @click.option(
     "--ignore",
@@ -288,7 +273,7 @@ def run_doctor(ignore: tuple[str, ...], show_all: bool, json_output: bool | None
     """
     ignored = [*([] if show_all else current_app.config.get(PREFIX + "DOCTOR_IGNORE", ())), *ignore]
     try:
-        registries = registries_of(current_app)
+        registries = registries_of(current_app, load=False)
         # The app itself, because checks look it up in weak dictionaries.
         findings = examine(current_app._get_current_object(), ignore=ignored)  # type: ignore[attr-defined]
     except (LookupError, TypeError, ValueError) as error:  # also of add_view and add_openapi
@@ -302,8 +287,74 @@ def run_doctor(ignore: tuple[str, ...], show_all: bool, json_output: bool | None
         raise click.exceptions.Exit(output.FAILED)
 
 
-mcp.add_command(print_config)
-mcp.add_command(print_document)
-mcp.add_command(show_tools)
-mcp.add_command(run_worker)
-mcp.add_command(tasks)
+@mcp.command("config")
+@click.argument("client", type=click.Choice(list(CLIENTS)), metavar="CLIENT")
+@click.option("--url", metavar="URL", help=f"The URL of the app; by default its public URL, else {DEVELOPMENT_SERVER}.")
+@click.option("--token-env", metavar="VARIABLE", help="Sign in with the bearer token in this environment variable.")
+@click.option("--header", "pairs", multiple=True, metavar="NAME=VARIABLE", help="Send a header with this variable.")
+@click.option("--name", metavar="NAME", help="The client's name for the server; by default the app's name.")
+@blueprint_option
+@with_appcontext
+def print_config(
+    client: str, url: str | None, token_env: str | None, pairs: tuple[str, ...], name: str | None, blueprint: str | None
+) -> None:
+    """Print configuration to paste into an MCP client.
+
+    CLIENT is claude-code, claude-desktop, vscode, cursor, codex, gemini-cli, goose, windsurf or inspector. The
+    configuration goes to stdout, and what to do with it to stderr. It contains no secrets, only the names of the
+    environment variables that hold them.
+    """
+    token = {} if token_env is None else {"Authorization": (BEARER, token_env)}
+    others = {header: ("", variable) for header, _, variable in (pair.partition("=") for pair in pairs)}
+    blueprint, registry = find_blueprint(blueprint)
+    oauth = registry.auth.grants_scopes and not (token or others)
+    server = Server(
+        name or server_name(current_app),
+        _site_url(blueprint, url),
+        {**token, **others},
+        oauth,
+        app=(_path_of("flask"), "--app", _app_option(), "mcp", "stdio") if url is None else None,
+        bridge=_path_of("flask-jsonrpc-mcp"),
+    )
+    if not all(map(_VARIABLE.fullmatch, server.variables)):
+        # Without the value, which may be the secret itself.
+        raise click.UsageError("--token-env and --header take the name of an environment variable, not its value")
+    _, configure = CLIENTS[client]
+    config, notes = configure(server)
+    for note in [*notes, *([SIGNS_IN] if oauth and url is not None else [])]:
+        click.secho(note.replace("`", ""), dim=True, err=True)
+    click.echo(output.printable(config))
+
+
+def _site_url(blueprint: str, url: str | None) -> str:
+    """Return the URL of the blueprint, given the URL of the app or of the MCP endpoint."""
+    path = mcp_path(current_app, blueprint)
+    if url is not None and not re.match(r"https?://[^/]", url):
+        raise click.UsageError(f"--url must be a URL such as https://site.example, not {url!r}")
+    base = (url or current_app.config[PREFIX + "PUBLIC_URL"] or DEVELOPMENT_SERVER).rstrip("/")
+    if url is not None and base.endswith(path or "/mcp"):
+        return base.removesuffix("/mcp")
+    if path is None:
+        raise click.UsageError("The URL prefix of this blueprint has variables; pass the URL of its /mcp as --url")
+    return base + path.removesuffix("/mcp")
+
+
+def _path_of(program: str) -> str:
+    """Return the absolute path of a program of this environment, which the client's PATH may lack."""
+    beside_python = Path(sys.executable).with_name(program)
+    return str(beside_python) if beside_python.exists() else shutil.which(program) or program
+
+
+def _app_option() -> str:
+    """Return a value for ``--app`` that works from every folder."""
+    given = click.get_current_context().ensure_object(ScriptInfo).app_import_path
+    if given is None:
+        found = [file for file in ("wsgi.py", "app.py") if Path(file).is_file()]
+        return str(Path(found[0]).absolute()) if found else current_app.import_name
+    # Split as Flask does: not at the colon of C:\.
+    path, *attribute = re.split(r":(?![\\/])", given, maxsplit=1)
+    return ":".join([str(Path(path).absolute()), *attribute])
+
+
+for command in (print_document, show_tools, run_worker, serve_stdio, tasks):
+    mcp.add_command(command)

@@ -11,19 +11,17 @@ import click
 from flask import Flask, current_app
 from flask.cli import with_appcontext
 
+from ..doctor_checks import BYTES_PER_TOKEN
 from ..http.rest import has_openapi, make_document
-from ..local_request import local_request_context
+from ..lookup import local_request_context
 from ..mcp.protocol import MODERN
 from ..mcp.versions import describe_tool
 from ..method import HINT_OPTIONS
 from ..openapi.operations import Operation, read_operations
-from ..openapi.tools import OperationTool, endpoint_of, make_tool, tool_name
+from ..openapi.tools import endpoint_of, make_tool, tool_name
 from ..strict_json import write
 from . import output
 from .arguments import caller_options, session
-
-BYTES_PER_TOKEN = 4
-"""An estimate: models split a JSON description into tokens of about this size."""
 
 
 @click.command("openapi")
@@ -116,19 +114,15 @@ def _try_operation(
             endpoint.find(app)
     except (LookupError, TypeError, ValueError) as error:
         return None, str(error.__cause__ or error)
-    size = len(write(describe_tool(_descriptor(tool), MODERN)))
+    descriptor = {"name": tool.name, "inputSchema": tool.arguments.schema}
+    descriptor |= {option: text for option, text in tool.options.items() if option in ("title", "description")}
     return {
         "name": tool.name,
         "operation": f"{operation.method} {operation.path}",
         "hints": [hint for hint in HINT_OPTIONS if tool.options.get(hint)],
-        "bytes": size,
+        "bytes": len(write(describe_tool(descriptor, MODERN))),
         "left_out_parameters": list(tool.arguments.left_out),
     }, ""
-
-
-def _descriptor(tool: OperationTool) -> dict[str, Any]:
-    descriptor = {"name": tool.name, "description": tool.options["description"], "inputSchema": tool.arguments.schema}
-    return {**descriptor, "title": tool.options["title"]} if "title" in tool.options else descriptor
 
 
 def _echo(tools: list[dict[str, Any]], left_out: list[dict[str, str]]) -> None:

@@ -18,8 +18,7 @@ import click
 
 from ..ask import Elicit, ElicitUrl, ListRoots, Question, UnusableAnswer
 from ..call import Result
-from ..doctor import by_problem
-from ..doctor_findings import ERROR, INFO, WARNING, Finding
+from ..doctor import ERROR, INFO, WARNING, Finding, by_problem
 from ..errors import InternalError, InvalidParams, RpcError
 from ..method import Method
 from ..strict_json import to_plain

@@ -1,13 +1,17 @@
-"""``flask mcp tasks``, which shows and cancels the tasks of all callers, and ``flask mcp call --background``."""
+"""``flask mcp tasks`` and ``flask mcp worker``, and how ``flask mcp call --background`` starts a task."""
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
+import threading
 import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
-from flask import current_app
+from flask import Flask, current_app
 from flask.cli import with_appcontext
 
 from ..call import Call, Detach
@@ -34,6 +38,9 @@ WITH_ID = {"ignore_unknown_options": True}
 
 WORKER_SEEN = 30
 """Seconds for which a worker counts as alive."""
+
+JOIN_EVERY = 0.2
+CELERY = "celery -A make_celery worker"
 
 _COLORS = {"completed": "green", "failed": "red", "input_required": "yellow", "running": "cyan"}
 
@@ -135,6 +142,56 @@ def list_workers(json_output: bool | None) -> None:
     _echo_table(rows)
 
 
+@click.command("worker")
+@click.option(
+    "--threads", default=4, show_default=True, type=click.IntRange(min=1), help="How many tasks to run at a time."
+)
+@click.option("--queues", metavar="A,B", help="Run only tasks of these queues; 'default' has those without a queue.")
+@click.option("--burst", is_flag=True, help="Exit as soon as no task is queued.")
+@click.option("--with-parent", is_flag=True, hidden=True, help="End with the process that started this one.")
+@with_appcontext
+def run_worker(threads: int, queues: str | None, burst: bool, with_parent: bool) -> None:
+    """Run tasks: calls of tools with task=.
+
+    Start one worker on each machine, or let gunicorn do it with the hooks of flask_jsonrpc_mcp.gunicorn. On SIGTERM, it
+    finishes the tasks that run and exits. On a second SIGTERM it exits at once, and other workers take over.
+    """
+    app: Flask = current_app._get_current_object()  # type: ignore[attr-defined]
+    registries = _registries_with_tasks()
+    if with_parent and not (registries and _uses_local_tasks(registries)):
+        sys.exit(0)  # gunicorn's hooks start a worker for every app
+    if not registries:
+        raise click.UsageError("This app has no tool with task=, so there is nothing for a worker to run")
+    if not _uses_local_tasks(registries):
+        raise click.UsageError(f"The tasks of this app have another engine; start a worker of it, such as: {CELERY}")
+    from ..tasks.local import LocalWorker  # SQLAlchemy is an extra
+
+    named = None if queues is None else [name for name in map(str.strip, queues.split(",")) if name]
+    worker = LocalWorker(app, threads, named)
+    stopping, leaving = threading.Event(), threading.Event()
+    parent = os.getppid() if with_parent else None
+
+    def stop(number: int, frame: Any) -> None:
+        (leaving if stopping.is_set() and number != signal.SIGHUP else stopping).set()
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, stop)
+    signal.signal(signal.SIGQUIT, lambda *ignored: leaving.set())
+    # In a thread, so that a signal handler never interrupts a transaction.
+    running = threading.Thread(target=worker.run, kwargs={"burst": burst}, name="mcp-task-worker")
+    running.start()
+    if not (burst or with_parent):
+        click.echo(f"Running tasks, at most {threads} at a time; CTRL+C to stop", err=True)
+    while running.is_alive():
+        running.join(JOIN_EVERY)
+        if stopping.is_set() and not worker.is_stopping:
+            worker.stop()
+            click.echo(f"Stopping; tasks that still run: {len(worker.keeper.runs)}", err=True)
+        if leaving.is_set() or (parent is not None and os.getppid() != parent):
+            worker.keeper.let_go()
+            os._exit(1)  # sys.exit() would wait for the threads in which methods still run
+
+
 def start_in_background(call: Call, registry: Registry, json_output: bool | None) -> Any:
     """Start a call as a task for a worker, and print the id of the task.
 
@@ -162,18 +219,28 @@ def start_in_background(call: Call, registry: Registry, json_output: bool | None
 
 
 def _service() -> Tasks:
-    if not any(TASKS_EXTENSION in registry.extensions for registry in registries_of(current_app).values()):
+    if not _registries_with_tasks():
         raise click.UsageError("This app has no tool with task=, so it has no tasks")
     from ..tasks import tasks_of
 
     return tasks_of(current_app)
 
 
+def _registries_with_tasks() -> list[Registry]:
+    return [each for each in registries_of(current_app).values() if TASKS_EXTENSION in each.extensions]
+
+
+def _uses_local_tasks(registries: Iterable[Registry]) -> bool:
+    """Return whether ``flask mcp worker`` runs tasks of these, and not only a worker of another engine."""
+    from ..tasks.local import LocalTasks
+
+    engines = [registry.task_engine or current_app.config[PREFIX + "TASKS"] for registry in registries]
+    return any(engine == "local" or isinstance(engine, LocalTasks) for engine in engines)
+
+
 def _no_worker() -> str:
-    configured = current_app.config[PREFIX + "TASKS"]
-    with_tasks = [each for each in registries_of(current_app).values() if TASKS_EXTENSION in each.extensions]
-    is_local = any((registry.task_engine or configured) == "local" for registry in with_tasks)
-    command = "with: flask mcp worker" if is_local else "of your engine, such as: celery -A make_celery worker"
+    is_local = _uses_local_tasks(_registries_with_tasks())
+    command = "with: flask mcp worker" if is_local else f"of your engine, such as: {CELERY}"
     return f"No worker is running; start one {command}"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,21 +42,20 @@ class _Checks:
         try:
             if self.checked is None or time.monotonic() - self.checked >= CHECK_EVERY:
                 for name, check in registry.readiness.items():
-                    self._check(name, check)
+                    self.ok[name] = self._is_reached(name, check)
                 self.checked = time.monotonic()
         finally:
             self.lock.release()
 
-    def _check(self, name: str, check: Any) -> None:
+    def _is_reached(self, name: str, check: Callable[[], float | None]) -> bool:
         try:
-            age = check()
+            age = check() or 0.0
         except Exception as error:
-            self.ok[name] = False
             facts = {"check": name, "reason": f"{type(error).__name__}: {error}"}
             current_app.logger.warning("not ready: %(check)s: %(reason)s", facts, extra=facts)
-        else:
-            self.ok[name] = True
-            self.reached[name] = time.monotonic() - (age or 0.0)
+            return False
+        self.reached[name] = time.monotonic() - age
+        return True
 
     def describe(self) -> dict[str, Any]:
         now = time.monotonic()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, TypeAlias
@@ -19,7 +19,7 @@ from ..method import HINT_OPTIONS
 from ..schema.shape import SchemaSpec, read_classes
 from ..schema.types import HintConverter
 from ..schema.walk import object_schema
-from ..strict_json import to_plain, write
+from ..strict_json import to_plain
 from .api_arguments import Arguments, Body, Parameter, read_arguments
 from .endpoint import Endpoint, RuleVariable, path_of, variables_of
 from .operations import METHODS, Include, Operation, choose, read_operations
@@ -42,9 +42,6 @@ _HINTS = {
 
 ENDPOINT = "__endpoint__"
 """The attribute of a tool's function with the endpoint that it calls."""
-
-MAX_DESCRIPTIONS = 100 * 1024
-"""Maximum bytes of all descriptions, about 25,000 tokens before a conversation has begun."""
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -193,7 +190,7 @@ def _find_rule(app: Flask, endpoint: str, method: str | None) -> tuple[Rule, str
     if endpoint not in app.view_functions:
         close = get_close_matches(endpoint, app.view_functions, n=2)
         hint = f"did you mean {' or '.join(close)}?" if close else "flask routes lists them"
-        raise LookupError(f"add_view: the app has no endpoint {endpoint!r}; {hint}")
+        raise LookupError(f"add_view: the app has no endpoint {endpoint!r} ({hint})")
     rules = list(app.url_map.iter_rules(endpoint))
     taken = sorted({verb for rule in rules for verb in rule.methods or () if verb.lower() in METHODS})
     if method is None and len(taken) > 1:
@@ -201,9 +198,8 @@ def _find_rule(app: Flask, endpoint: str, method: str | None) -> tuple[Rule, str
     chosen = (method or "".join(taken)).upper()
     rule = next((rule for rule in rules if chosen in (rule.methods or ())), None)
     if rule is None:
-        raise ValueError(
-            f"add_view: endpoint {endpoint!r} does not take {chosen}; it takes {', '.join(taken) or 'nothing'}"
-        )
+        known = ", ".join(taken) or "nothing"
+        raise LookupError(f"add_view: endpoint {endpoint!r} does not take {chosen} (it takes {known})")
     return rule, chosen
 
 
@@ -228,25 +224,3 @@ def _schema_of_converter(converter: BaseConverter) -> dict[str, Any]:
     minimum = converter.min if converter.signed else max(converter.min or 0, 0)
     limits = {"minimum": minimum, "maximum": converter.max}
     return {**schema, **{name: limit for name, limit in limits.items() if limit is not None}}
-
-
-# For the doctor
-
-
-def missing_endpoint(func: Callable[..., Any], app: Flask) -> Iterator[tuple[str, str]]:
-    """Find a tool whose endpoint the app does not have."""
-    endpoint = endpoint_of(func)
-    try:
-        if endpoint is not None:
-            endpoint.find(app)
-    except LookupError as error:
-        yield "no-endpoint", f"{error}, so every call fails"
-
-
-def size_of_tools(descriptors: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Find that the tools of a blueprint are too much to read."""
-    sizes = [len(write(to_plain(descriptor))) for descriptor in descriptors]
-    total = sum(sizes)
-    if total > MAX_DESCRIPTIONS:
-        tokens = f"about {total // 4:,} tokens"
-        yield "tools-huge", f"a model reads {total:,} bytes, {tokens}, of {len(sizes)} tools before each conversation"

@@ -19,7 +19,7 @@ from ..auth import CLIENT_ID, Authenticator, Caller, identity_of
 from ..call import Call, Result
 from ..errors import InvalidParams, MethodNotFound, RpcError
 from ..invoke import report
-from ..local_request import local_request_context, mcp_path
+from ..lookup import local_request_context, mcp_path
 from ..problems import Problem
 from ..registry import Registry
 from .records import TaskRecord

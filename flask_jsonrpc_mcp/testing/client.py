@@ -14,8 +14,7 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from ..config import PREFIX
-from ..doctor import by_problem, examine
-from ..doctor_findings import INFO
+from ..doctor import INFO, by_problem, examine
 from ..errors import MethodNotFound
 from ..http.jsonrpc import DISCOVER
 from ..lookup import find_registry
@@ -24,7 +23,7 @@ from ..mcp.versions import as_text, has_structured_content
 from ..method import Method
 from ..task_options import TASKS_EXTENSION
 from .conversation import Answers, Conversation, Exchange, header_value
-from .results import Message, Reply, Result, read_failure
+from .results import Message, Read, Reply, Result, read_failure
 
 if TYPE_CHECKING:
     from .started_tasks import StartedTask
@@ -32,9 +31,6 @@ if TYPE_CHECKING:
 MCP, JSONRPC, REST = FACES = ("mcp", "jsonrpc", "rest")
 
 ALL_CAPABILITIES: Mapping[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
-
-Read = Callable[[Message], tuple[Any, list[Message]]]
-"""Splits the result of an MCP request: the value, and the content blocks for the model."""
 
 _BLOCK_TYPES = {"text", "image", "audio", "resource_link", "resource"}
 

@@ -92,17 +92,17 @@ class Exchange:
 
     def answer(self, key: str, question: Question) -> Message | None:
         """Return the result of a question, if the test has an answer."""
-        # A question that is asked again had an unusable answer, and would be asked for ever.
-        again = self.questions.get(key) == question and not callable(self.answers)
+        was_asked = self.questions.get(key) == question
         self.questions[key] = question
-        answer = None if again else self._find_answer(key, question)
+        if callable(self.answers):
+            answer = self.answers(key, question)
+        else:
+            # A question that is asked again had an unusable answer, and would be asked for ever.
+            answer = None if was_asked else (self.answers or {}).get(key)
         if answer is None:
             self.unanswered[key] = question
             return None
         return answer_result(question["method"], answer)
-
-    def _find_answer(self, key: str, question: Question) -> Any:
-        return self.answers(key, question) if callable(self.answers) else (self.answers or {}).get(key)
 
     def failure(self) -> Failure:
         """Say which questions have no usable answer, and what the author of the test can do."""

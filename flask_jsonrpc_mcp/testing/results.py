@@ -6,7 +6,7 @@ No response carries everything: MCP has the error of a tool as text only, REST h
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
@@ -22,6 +22,9 @@ from ..registry import Registry
 from ..task_options import TASKS_EXTENSION
 
 Message = dict[str, Any]
+
+Read = Callable[[Message], tuple[Any, list[Message]]]
+"""Splits the result of a request: the value, and the content blocks for the model."""
 
 USE_START = "it runs as a task: call it with start(), then run_tasks()"
 
@@ -251,11 +254,8 @@ def _observed_failure(
 def cause_of(error: RpcError) -> BaseException | None:
     """Return the exception that left the method."""
     # An unexpected exception is replaced by an InternalError, whose context it is.
-    return _cut_traceback(error.__context__ if isinstance(error, InternalError) else error)
-
-
-def _cut_traceback(cause: BaseException | None) -> BaseException | None:
-    """Start the traceback in the method: the frames of this package above it are no help to its author."""
+    cause = error.__context__ if isinstance(error, InternalError) else error
+    # Start the traceback in the method: the frames of this package above it are no help to its author.
     step = None if cause is None else cause.__traceback__
     while step is not None and step.tb_frame.f_globals.get("__name__", "").startswith(f"{_PACKAGE}."):
         step = step.tb_next

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,7 @@ from ..tasks.database import tasks
 from ..tasks.records import CANCELLED, COMPLETED, QUEUED, Records, TaskRecord
 from ..tasks.running import Run, run_claimed
 from .conversation import Conversation, Exchange, answer_result
-from .results import Failure, Message, Reply, Result, cause_of
-
-Read = Callable[[Message], tuple[Any, list[Message]]]
-"""Splits a result: the value, and the content blocks for the model."""
+from .results import Failure, Message, Read, Reply, Result, cause_of
 
 CAUSES = "jsonrpc_mcp_test_causes"
 """``app.extensions["jsonrpc_mcp_test_causes"]`` has the errors of the runs in this process, by task id."""

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from flask import Flask
 from redis import Redis
 
 from flask_jsonrpc_mcp import McpBlueprint, current_call, mcp_tool
@@ -551,6 +552,19 @@ def test_a_folder_that_was_swept_away_is_made_again(mail: Path) -> None:
     for _ in range(2):
         assert result(site.client.post("logging/setLevel", {"level": "info"})) == {}
         shutil.rmtree(mail)
+
+
+def test_a_relative_folder_is_in_the_instance_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with a relative database of Flask-SQLAlchemy: the folder does not depend on where the process was started."""
+    started, instance = tmp_path / "started", tmp_path / "instance"
+    started.mkdir()
+    monkeypatch.chdir(started)
+    app = Flask("site", instance_path=str(instance))
+    app.config["JSONRPC_MCP_MAILBOX"] = "mail"
+    app.register_blueprint(McpBlueprint())
+    app.extensions[EXTENSION].put("answer 1", 1, 60)
+    assert (instance / "mail" / FILE).exists()
+    assert list(started.iterdir()) == []
 
 
 @pytest.mark.parametrize("setting", [5, True, "", ["folder"], "memcached://localhost", "http://redis"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from typing import Any
 
@@ -145,17 +146,25 @@ def test_probes_do_not_depend_on_tools_that_cannot_be_made(app: Flask) -> None:
 
 
 @pytest.mark.parametrize(
-    ("endpoint", "options", "message"),
+    ("endpoint", "options", "message", "finding"),
     [
-        ("get_bok", {}, "add_view: the app has no endpoint 'get_bok'; did you mean get_book?"),
-        ("get_book", {"method": "POST"}, "add_view: endpoint 'get_book' does not take POST; it takes GET"),
-        ("both", {}, "add_view: endpoint 'both' takes DELETE, GET; choose one with method="),
+        ("get_bok", {}, "add_view: the app has no endpoint 'get_bok' (did you mean get_book?)", "no-endpoint"),
+        ("xyz", {}, "add_view: the app has no endpoint 'xyz' (flask routes lists them)", "no-endpoint"),
+        (
+            "get_book",
+            {"method": "POST"},
+            "add_view: endpoint 'get_book' does not take POST (it takes GET)",
+            "no-endpoint",
+        ),
+        ("both", {}, "add_view: endpoint 'both' takes DELETE, GET; choose one with method=", None),
     ],
 )
 def test_a_mistake_names_the_endpoint_and_breaks_nothing_else(
-    app: Flask, endpoint: str, options: Any, message: str, caplog: pytest.LogCaptureFixture
+    app: Flask, endpoint: str, options: Any, message: str, finding: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """The doctor still makes its other checks if an endpoint is missing; what it cannot load at all ends it."""
     app.add_url_rule("/both", "both", lambda: "", methods=["GET", "DELETE"])
+    app.config["PREFERRED_URL_SCHEME"] = "https"
     site = site_with(app, ("tool", endpoint), **options)
     for _ in range(2):
         caplog.clear()
@@ -163,7 +172,13 @@ def test_a_mistake_names_the_endpoint_and_breaks_nothing_else(
         assert message in caplog.text
     assert site.client.get("/books/1").status_code == 200
     doctor = app.test_cli_runner().invoke(mcp, ["doctor"])
-    assert (doctor.exit_code, message in " ".join(doctor.output.split())) == (2, True)
+    if finding is None:
+        assert (doctor.exit_code, message in " ".join(doctor.output.split())) == (2, True)
+        return
+    found = {each["slug"]: each for each in json.loads(doctor.output)}
+    assert (doctor.exit_code, found[finding]["blueprint"]) == (1, "mcp")
+    assert found[finding]["why"] == f"{message}, so every request to this blueprint fails"
+    assert "no-proxy-fix" in found
 
 
 @pytest.mark.parametrize(

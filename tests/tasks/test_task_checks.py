@@ -11,7 +11,7 @@ from flask import Flask
 
 from flask_jsonrpc_mcp import McpBlueprint, mcp_tool
 from flask_jsonrpc_mcp.doctor import examine
-from flask_jsonrpc_mcp.task_checks import CHECKS, network_filesystem
+from flask_jsonrpc_mcp.doctor_checks import network_filesystem
 from flask_jsonrpc_mcp.tasks import tasks_of
 from flask_jsonrpc_mcp.tasks.database import tasks
 from flask_jsonrpc_mcp.testing import McpTestClient
@@ -40,7 +40,7 @@ def make_site(rpc: McpBlueprint, database: Path, **config: Any) -> Flask:
 
 
 def found(app: Flask) -> list[tuple[str, str, str | None]]:
-    return [(each.slug, each.why, each.tool) for each in examine(app) if each.slug in CHECKS]
+    return [(each.slug, each.why, each.tool) for each in examine(app) if each.slug.startswith("task-")]
 
 
 def see_worker(app: Flask, host: str) -> None:
@@ -102,7 +102,7 @@ def test_a_network_disk_is_found_by_the_mount_that_a_file_is_on(tmp_path: Path) 
 
 
 def test_a_network_disk_is_an_error(database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flask_jsonrpc_mcp.task_checks.network_filesystem", lambda file: "nfs4")
+    monkeypatch.setattr("flask_jsonrpc_mcp.doctor_checks.network_filesystem", lambda file: "nfs4")
     text = f"{database} is on a network disk (nfs4), where SQLite can lose or corrupt data"
     assert found(make_site(make_blueprint(), database)) == [("task-database", text, None)]
 
@@ -117,7 +117,7 @@ class CeleryTasks:
 def test_the_celery_whose_workers_end_is_a_warning(
     database: Path, monkeypatch: pytest.MonkeyPatch, installed: str | None, slugs: list[str]
 ) -> None:
-    monkeypatch.setattr("flask_jsonrpc_mcp.task_checks._installed", lambda package: installed)
+    monkeypatch.setattr("flask_jsonrpc_mcp.doctor_checks._installed", lambda package: installed)
     assert [slug for slug, _, _ in found(make_site(make_blueprint(tasks=CeleryTasks()), database))] == slugs
     assert found(make_site(make_blueprint(), database)) == []
 

@@ -67,13 +67,14 @@ def test_an_app_without_tasks_needs_no_worker() -> None:
     assert "This app has no tool with task=, so there is nothing for a worker to run" in ran.output
 
 
-def test_an_app_with_another_engine_needs_no_worker_of_ours(tmp_path: Path) -> None:
-    class Engine:
-        def offer(self, task_id: str, queue: str | None) -> None: ...
+class Engine:
+    def offer(self, task_id: str, queue: str | None) -> None: ...
 
-    rpc = McpBlueprint()
+
+@pytest.mark.parametrize(("setting", "own"), [(Engine(), None), ("local", Engine())])
+def test_an_app_with_another_engine_needs_no_worker_of_ours(setting: object, own: Engine | None) -> None:
+    rpc = McpBlueprint(tasks=own)
     rpc.add_tool(lambda: 1, "tool", task=True)
-    app = make_app(rpc, JSONRPC_MCP_TASKS=Engine(), JSONRPC_MCP_TASKS_DATABASE=f"sqlite:///{tmp_path}/tasks.db")
-    ran = app.test_cli_runner().invoke(mcp, ["worker"])
+    ran = make_app(rpc, JSONRPC_MCP_TASKS=setting).test_cli_runner().invoke(mcp, ["worker", "--burst"])
     assert ran.exit_code == 2
-    assert "JSONRPC_MCP_TASKS is not 'local'; start a worker of its engine" in ran.output
+    assert "The tasks of this app have another engine; start a worker of it, such as: celery -A" in ran.output

@@ -308,7 +308,7 @@ def test_what_cannot_work_fails_at_the_start(options: list[str], problem: str, m
     rpc = McpBlueprint(auth=make_auth(), require_auth=True)
     rpc.user_loader(lambda name: None)
     app = make_app(rpc)
-    monkeypatch.setattr("flask_jsonrpc_mcp.cli.commands.claim_standard_streams", lambda: ())
+    monkeypatch.setattr("flask_jsonrpc_mcp.cli.app_server.claim_standard_streams", lambda: ())
     result = CliRunner().invoke(mcp, ["stdio", *options], obj=ScriptInfo(create_app=lambda: app))
     assert (result.exit_code, problem in result.output) == (2, True), result.output
 
