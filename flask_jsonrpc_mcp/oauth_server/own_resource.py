@@ -11,8 +11,7 @@ from flask.sansio.app import App
 
 from ..config import PREFIX
 from ..errors import MAX_QUOTED, one_line
-from ..oauth.bearer import OAuthSignIn, current_token
-from ..oauth.diagnosis import check_issuers, check_public_url
+from ..oauth.bearer import OAuthSignIn, check_issuers, check_public_url, current_token
 from ..oauth.metadata import public_url
 from ..oauth.resource import OAuthResource
 from ..oauth.tokens import AccessToken, InvalidToken, TokenVerifier
