@@ -1,8 +1,7 @@
 """`OAuthResource`: the auth object for a blueprint that accepts access tokens.
 
-`json_web_tokens` and `keys` import joserfc and with it cryptography, which take 9 MB. So they are imported inside
-functions, for the first `OAuthResource` that reads JSON Web Tokens. An app that is its own authorization server does
-not need them.
+`json_web_tokens` imports joserfc and with it cryptography, which take 9 MB. So it is imported inside functions, for the
+first `OAuthResource` that reads JSON Web Tokens. An app that is its own authorization server does not need it.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from werkzeug.datastructures import Authorization
 from ..checks import checked_scopes
 from ..config import PREFIX
 from ..origins import is_secure_url
+from .authorization_server import Introspection
 from .bearer import OAuthSignIn, current_token
-from .introspection import Introspection
 from .tokens import REMEMBER, AccessToken, Reader, TokenVerifier, Verifier
 
 if TYPE_CHECKING:
-    from .keys import KeySource
+    from .json_web_tokens import StaticKeys
 
 ALGORITHMS = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
@@ -156,12 +155,9 @@ class OAuthResource(HTTPTokenAuth):  # type: ignore[misc] # Flask-HTTPAuth has n
     def _make_reader(self, issuers: tuple[str, ...]) -> Reader:
         if self._introspection is not None:
             return Introspection(issuers[0], self._introspection, self._introspection_endpoint)
-        from .json_web_tokens import JwtReader
-        from .keys import FetchedKeys
+        from .json_web_tokens import FetchedKeys, JwtReader
 
-        keys: dict[str, KeySource] = {
-            issuer: self._static_keys or FetchedKeys(issuer, self._jwks_uri) for issuer in issuers
-        }
+        keys = {issuer: self._static_keys or FetchedKeys(issuer, self._jwks_uri) for issuer in issuers}
         return JwtReader(keys, self._algorithms)
 
 
@@ -178,8 +174,8 @@ def _checked_issuers(role: str, issuer: Any) -> tuple[str, ...]:
     return issuers
 
 
-def _import_keys(jwks: Mapping[str, Any]) -> KeySource:
-    from .keys import StaticKeys
+def _import_keys(jwks: Mapping[str, Any]) -> StaticKeys:
+    from .json_web_tokens import StaticKeys
 
     return StaticKeys(jwks)
 

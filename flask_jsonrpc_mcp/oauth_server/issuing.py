@@ -20,8 +20,7 @@ from flask import current_app
 from ..errors import SignInUnavailable
 from ..problems import MAX_QUOTED, one_line
 from .accounts import Accounts
-from .app_clients import Client, RedirectRules, read_client_id, shown_name
-from .client_documents import ClientDocuments, is_document_url
+from .app_clients import Client, ClientDocuments, RedirectRules, is_document_url, read_client_id, shown_name
 from .grants import Grant, Grants
 from .signed import ACCESS, CODE, REFRESH, digest, sign, sign_for, unsign, unsign_in_time
 

@@ -10,8 +10,7 @@ from flask import current_app, url_for
 from flask.sansio.app import App
 
 from ..config import PREFIX
-from ..oauth.bearer import OAuthSignIn, current_token
-from ..oauth.diagnosis import check_issuers, check_public_url
+from ..oauth.bearer import OAuthSignIn, check_issuers, check_public_url, current_token
 from ..oauth.metadata import public_url
 from ..oauth.resource import OAuthResource
 from ..oauth.tokens import AccessToken, InvalidToken, TokenVerifier

@@ -20,8 +20,7 @@ from werkzeug.exceptions import MethodNotAllowed
 from ..config import server_name
 from ..errors import RpcError
 from ..http.routes import check_host
-from .app_clients import Client, is_local
-from .client_documents import is_document_url
+from .app_clients import Client, is_document_url, is_local
 from .grants import Grant
 from .issuing import Issuing
 from .protocol_endpoints import Parameters, ProtocolEndpoints

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from flask_jsonrpc_mcp.oauth import authorization_server
-from flask_jsonrpc_mcp.oauth_server import client_documents
+from flask_jsonrpc_mcp.oauth_server import app_clients
 from tests.oauth_server.conftest import CALLBACK, Clock, Site, answer_in, assert_page
 from tests.support.internet import ADDRESS, HOST, Documents, Internet, serving_documents
 
@@ -279,7 +279,7 @@ def test_people_who_come_at_once_wait_for_one_fetch(site: Site, documents: Docum
 
 
 def test_the_documents_in_memory_are_limited(site: Site, documents: Documents, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_documents, "MAX_DOCUMENTS", 3)
+    monkeypatch.setattr(app_clients, "MAX_DOCUMENTS", 3)
     for number in range(4):
         site.authorize(client_id=documents.publish(f"/client-{number}"))
     site.authorize(client_id=documents.publish("/client-3"))
