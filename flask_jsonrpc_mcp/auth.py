@@ -17,9 +17,8 @@ from flask import Request, current_app, g
 from flask_httpauth import HTTPAuth, HTTPDigestAuth, MultiAuth
 from werkzeug.datastructures import Authorization
 
+from .authentication import FunctionSignIn, HTTPAuthSignIn, SignIn, is_refused
 from .errors import Forbidden, InsufficientScope, RpcError, Unauthorized
-from .httpauth import HTTPAuthSignIn, is_refused
-from .sign_in import FunctionSignIn, SignIn
 
 Auth: TypeAlias = HTTPAuth | MultiAuth | SignIn | Callable[[], Any]
 PermissionsLoader = Callable[[Any], Iterable[str] | None]

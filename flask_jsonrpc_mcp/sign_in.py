@@ -1,217 +1,18 @@
-"""Authentication methods besides Flask-HTTPAuth: a function of the app, and those of other extensions.
-
-Browsers send cookies with every request, also with those that pages of other sites make. So a cookie is ignored unless
-a page of this site sent the request; see `accepts_cookies`.
+"""Authentication methods of Flask extensions other than Flask-HTTPAuth.
 
 Each extension is imported when its class is used, because the package does not require it.
 """
 
 from __future__ import annotations
 
-import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from flask import Request, current_app, g, request
-from flask.sansio.app import App
-from werkzeug.datastructures import Authorization
-from werkzeug.local import LocalProxy
 
-from .config import MAX_BODY
-from .errors import InsufficientScope, RpcError, Unauthorized
-from .origins import same_origin
-
-
-def accepts_cookies(request: Request) -> bool:
-    """Whether cookies may authenticate a request: a page of this site sent it, and its body, if any, is JSON.
-
-    Scripts can set neither ``Sec-Fetch-Site``, where ``none`` means that the user typed the address, nor ``Origin``.
-    Browsers send the first to HTTPS and localhost only, and the second not with a GET.
-    """
-    if request.method == "POST" and not request.is_json:
-        return False
-    site = request.headers.get("Sec-Fetch-Site")
-    if site is not None:
-        return site in ("same-origin", "none")
-    if not request.cookies:
-        return True
-    own = f"{request.scheme}://{request.host}"
-    return request.method not in ("GET", "HEAD") and same_origin(request.headers.get("Origin", ""), own)
-
-
-class SignIn:
-    """An authentication method. It finds the user of a request."""
-
-    kind: str | None = None
-    """What the explorer asks the user for: a ``password``, a ``token``, or nothing."""
-
-    uses_cookies = True
-
-    grants_scopes = False
-    """Whether its callers have only the scopes of their access token."""
-
-    known_scopes: frozenset[str] | None = None
-    """The scopes that access tokens can have; ``None`` if only the authorization server knows."""
-
-    @property
-    def issuer(self) -> str:
-        """Where users get an access token; empty without OAuth."""
-        return ""
-
-    @property
-    def metadata_path(self) -> str:
-        """The metadata of the issuer, if that is this app and the explorer can register there as a client."""
-        return ""
-
-    def mount(self, app: App) -> None:
-        """Called when an app registers a blueprint with this authentication method."""
-
-    def describe(self, blueprint: str) -> dict[str, Any]:
-        """Return more members for the ``authentication`` of a blueprint in ``/.well-known/mcp.json``."""
-        return {}
-
-    def check_ready(self) -> float | None:
-        """Check that what it needs can be reached, for ``/mcp/health?ready``.
-
-        :returns: How many seconds ago it was; ``None`` if it needs nothing.
-        :raises Exception: of any class, if not. The log has its text.
-        """
-        return None
-
-    def problems(self, path: str | None) -> Iterable[tuple[str, str]]:
-        """Find mistakes for ``flask mcp doctor``: the slug of each, and why it matters.
-
-        :param path: The path of the blueprint's MCP endpoint; ``None`` if it has variables.
-        """
-        return ()
-
-    @property
-    def extensions(self) -> dict[str, Any]:
-        """The MCP extensions that the server declares because of it."""
-        return {}
-
-    @property
-    def scheme(self) -> str | None:
-        """The auth scheme, as in the challenge."""
-        challenge = self.challenge()
-        return None if challenge is None else challenge.partition(" ")[0]
-
-    @property
-    def header(self) -> str:
-        """The request header with the credentials."""
-        return "Authorization"
-
-    @property
-    def selector(self) -> str:
-        """Distinguishes it from others of the same scheme."""
-        return str(self)
-
-    def challenge(self) -> str | None:
-        """Return the ``WWW-Authenticate`` header of a 401."""
-        return None
-
-    def challenge_to(self, error: RpcError) -> str | None:
-        """Return the ``WWW-Authenticate`` header of the response to an error."""
-        return None if isinstance(error, InsufficientScope) else self.challenge()
-
-    def has_credentials(self, request: Request) -> bool:
-        """Whether the request has credentials of this kind, which must then be valid."""
-        return False
-
-    def authenticate(self, request: Request) -> tuple[Any, Authorization] | None:
-        """Return the user of a request, and the credentials, which must not be logged; ``None`` if there is no user.
-
-        :raises Unauthorized: if the credentials are wrong.
-        """
-        # The app's code may read the body, before the view limits it.
-        request.max_content_length = request.max_content_length or MAX_BODY
-        user = self.find_user(request)
-        if isinstance(user, LocalProxy):
-            user = user._get_current_object()
-        if inspect.isawaitable(user):
-            raise TypeError(f"{self} returned a coroutine; declare it with async def")
-        # Flask-Login has an object for anonymous users, too.
-        if not user or getattr(user, "is_authenticated", True) is False:
-            return None
-        return user, request.authorization or Authorization("")
-
-    def find_user(self, request: Request) -> Any:
-        """Return the user of a request, or ``None``."""
-        raise NotImplementedError
-
-    def apply_token(self, principal: str) -> tuple[frozenset[str], str]:
-        """Return the scopes of the caller's access token, and the principal that it makes of the user's.
-
-        Called if ``grants_scopes``.
-        """
-        raise NotImplementedError
-
-    def current_grant(self) -> str | None:
-        """Return the id of what the user has allowed the client of this request; no secret. A task stores it."""
-        return None
-
-    def grant_holds(self, grant: str) -> bool:
-        """Whether a grant still holds; a worker asks before it runs a task."""
-        return True
-
-    def set_user(self, user: Any) -> None:
-        """Set the current user of the extension, however the caller signed in; ``None`` for an anonymous caller."""
-
-    @property
-    def knows_permissions(self) -> bool:
-        """Whether it can return permissions."""
-        return False
-
-    def permissions_of(self, user: Any) -> Iterable[str] | None:
-        """Return the permissions of a user, or of anonymous callers; ``None`` if they are not known here."""
-        return None
-
-    def __str__(self) -> str:
-        return type(self).__name__
-
-
-class FunctionSignIn(SignIn):
-    """A function of the app that returns the user of the current request.
-
-    :param func: It may have the attributes ``challenge``, ``uses_cookies`` and ``get_user_roles``.
-    :raises TypeError: if it needs arguments.
-    """
-
-    def __init__(self, func: Callable[[], Any]) -> None:
-        self._func = func
-        self._challenge: str | None = getattr(func, "challenge", None)
-        self._get_user_roles: Callable[[Any], Any] | None = getattr(func, "get_user_roles", None)
-        self.uses_cookies = getattr(func, "uses_cookies", True)
-        self.kind = {"basic": "password", "bearer": "token"}.get((self.scheme or "").lower())
-        try:
-            inspect.signature(func).bind()
-        except TypeError as error:
-            raise TypeError(f"{self} must take no arguments to be auth=; it reads flask.request") from error
-
-    def challenge(self) -> str | None:
-        return self._challenge
-
-    def find_user(self, request: Request) -> Any:
-        if self.uses_cookies and not accepts_cookies(request):
-            # The function may read a cookie. Call it only for a client that is not a browser and sends Authorization.
-            is_browser = request.cookies and "Sec-Fetch-Site" in request.headers
-            if is_browser or not _has_authorization(request):
-                return None
-        return current_app.ensure_sync(self._func)()
-
-    @property
-    def knows_permissions(self) -> bool:
-        return self._get_user_roles is not None
-
-    def permissions_of(self, user: Any) -> Iterable[str] | None:
-        if user is None or self._get_user_roles is None:
-            return None
-        granted: Iterable[str] | None = current_app.ensure_sync(self._get_user_roles)(user)
-        return granted
-
-    def __str__(self) -> str:
-        return getattr(self._func, "__qualname__", None) or type(self._func).__qualname__
+from .authentication import SignIn, accepts_cookies, has_authorization
+from .errors import Unauthorized
 
 
 class FlaskLoginAuth(SignIn):
@@ -223,7 +24,7 @@ class FlaskLoginAuth(SignIn):
     def find_user(self, request: Request) -> Any:
         from flask_login import current_user
 
-        if accepts_cookies(request) and not _has_authorization(request):
+        if accepts_cookies(request) and not has_authorization(request):
             return current_user
         load = _login_manager().request_callback
         return load and load(request)
@@ -270,7 +71,7 @@ class JWTExtendedAuth(SignIn):
         except failures as error:
             raise Unauthorized() from error
         takes_cookies = "cookies" in current_app.config["JWT_TOKEN_LOCATION"]
-        if found is None and takes_cookies and accepts_cookies(request) and not _has_authorization(request):
+        if found is None and takes_cookies and accepts_cookies(request) and not has_authorization(request):
             try:
                 verify_jwt_in_request(optional=True, locations=["cookies"])
             except failures:
@@ -406,10 +207,6 @@ def _jwt_errors() -> tuple[type[Exception], ...]:
     from jwt import PyJWTError
 
     return JWTExtendedException, PyJWTError
-
-
-def _has_authorization(request: Request) -> bool:
-    return bool(request.headers.get("Authorization", "").strip())
 
 
 def _login_manager() -> Any:

@@ -14,9 +14,9 @@ from werkzeug.datastructures import Authorization
 from werkzeug.routing import BuildError
 
 from ..auth import ACCESS_TOKEN
+from ..authentication import HTTPAuthSignIn, is_refused
 from ..config import PREFIX, server_name
 from ..errors import InsufficientScope, RpcError, Unauthorized
-from ..httpauth import HTTPAuthSignIn, is_refused
 from ..problems import MAX_QUOTED, one_line
 from ..registry import EXTENSION, Registry
 from .authorization_server import ServerFailure, discover, endpoint_in, fetch

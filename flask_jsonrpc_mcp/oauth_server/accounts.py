@@ -8,7 +8,7 @@ from typing import Any
 
 from flask import Response, current_app, redirect, request, url_for
 
-from ..httpauth import is_refused
+from ..authentication import is_refused
 from ..problems import MAX_QUOTED, one_line
 
 DEFAULT_VIEW = "login"

@@ -7,11 +7,11 @@ from typing import Any
 
 from apispec import APISpec
 
+from ..authentication import SignIn
 from ..config import GET_ALL, GET_READ_ONLY
 from ..method import Method
 from ..schema.texts import repeated_items
 from ..schema.walk import Schema, has_references, replace_references, types_of
-from ..sign_in import SignIn
 from ..strict_json import write
 
 OPENAPI_VERSION = "3.1.0"

@@ -24,11 +24,11 @@ from werkzeug.routing import BaseConverter, FloatConverter, IntegerConverter, Ru
 from werkzeug.routing.rules import parse_converter_args
 from werkzeug.test import EnvironBuilder, run_wsgi_app
 
+from ..authentication import accepts_cookies
 from ..call import Call, trace_headers
 from ..config import MAX_BODY
 from ..errors import InvalidParams, RpcError
 from ..problems import Problem
-from ..sign_in import accepts_cookies
 from .api_arguments import Arguments, as_text
 
 INNER = "flask_jsonrpc_mcp.inner"
