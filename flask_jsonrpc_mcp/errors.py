@@ -34,10 +34,13 @@
     ├── RateLimited             the caller has exceeded a rate limit
     │   └── TooManyTasks        the caller has too many tasks that are not over
     ├── SignInUnavailable       the authorization server cannot be reached
+    ├── TasksUnavailable        the database of the tasks cannot be reached
+    ├── NoMailbox               the mailbox is not installed or cannot be reached
     └── InternalError           an unexpected exception in a method; the log has it under its id
         └── ServerFault         the same outside of a method, such as in a callback of the app
 
-A subclass is class attributes; this tree describes it. Nothing else maps JSON-RPC codes to HTTP statuses.
+Each class has its code and its HTTP statuses: ``status`` on REST and, if it is a 4xx, on MCP 2026-07-28; ``rpc_status``
+in all other cases. Nothing else maps JSON-RPC codes to HTTP statuses.
 """
 
 from __future__ import annotations
@@ -379,6 +382,21 @@ class SignInUnavailable(RpcError):
     slug = "sign_in_unavailable"
     default_message = "Access tokens cannot be checked at the moment; try again later"
     retry_after = 5
+
+
+class TasksUnavailable(RpcError):
+    code = -32004
+    status = 503
+    rpc_status = 503
+    slug = "tasks_unavailable"
+    default_message = "Tasks cannot be stored or read at the moment; try again later"
+    retry_after = 5
+
+
+class NoMailbox(RpcError):
+    status = 503
+    slug = "no_mailbox"
+    default_message = "This server cannot do that: its workers cannot pass messages to each other"
 
 
 class InternalError(RpcError):

@@ -24,7 +24,7 @@ from flask import current_app
 from flask.sansio.app import App
 
 from .config import PREFIX
-from .errors import RpcError
+from .errors import NoMailbox
 
 EXTENSION = "jsonrpc_mcp_mailbox"
 
@@ -49,14 +49,6 @@ LISTS = (TOOLS, PROMPTS, RESOURCES)
 
 CHANGE_MAX_AGE = 60 * 60
 """Seconds for which a change is kept; clients that listen poll far more often."""
-
-
-class NoMailbox(RpcError):
-    """The mailbox is not installed or cannot be reached."""
-
-    status = 503
-    slug = "no_mailbox"
-    default_message = "This server cannot do that: its workers cannot pass messages to each other"
 
 
 class Mailbox:

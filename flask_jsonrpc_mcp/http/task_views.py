@@ -24,6 +24,7 @@ from ..errors import (
     NoSuchTask,
     RpcError,
     SignInRequired,
+    TasksUnavailable,
     Unauthorized,
     UnknownTask,
 )
@@ -41,7 +42,6 @@ from ..tasks.records import (
     RUNNING,
     WORKING,
     TaskRecord,
-    TasksUnavailable,
 )
 from ..tasks.service import Tasks
 from .io import call_error, call_error_message, first_values, json_response, rest_error_body

@@ -22,8 +22,8 @@ from itsdangerous import BadData
 from ..ask import NO_ANSWERS, Answers, InputNeeded, Question
 from ..auth import Caller
 from ..envelope import RpcRequest
-from ..errors import CannotAsk, MalformedParams
-from ..mailbox import NoMailbox, answer_timeout, current_mailbox
+from ..errors import CannotAsk, MalformedParams, NoMailbox
+from ..mailbox import answer_timeout, current_mailbox
 from ..registry import QuestionHook
 from .protocol import MODERN, SERVER_INFO, RequestContext, load_signed, signer
 from .versions import question_request

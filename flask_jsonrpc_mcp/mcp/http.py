@@ -22,11 +22,10 @@ from ..ask import Answers, InputNeeded, Question
 from ..auth import Caller
 from ..call import MCP, METHOD, Cancellation, log_unexpected, new_id
 from ..envelope import Handler, RpcRequest, RpcResponse, answer_one, is_response
-from ..errors import InvalidRequest, RpcError, ServerFault, SessionMissing, SessionNotFound, Unauthorized
+from ..errors import InvalidRequest, NoMailbox, RpcError, ServerFault, SessionMissing, SessionNotFound, Unauthorized
 from ..http.io import error_response, json_response, no_content, read_json_body
 from ..http.jsonrpc import answer_batch
 from ..http.routes import Route, preprocess_request
-from ..mailbox import NoMailbox
 from ..problems import MAX_QUOTED, one_line
 from ..registry import Registry
 from . import elicitation, methods, protocol, server, subscriptions
@@ -123,7 +122,7 @@ def _serve_legacy(payload: Any, context: RequestContext, backlog: Backlog | None
 def _answer_asking(
     payload: Any, replies: ClientReplies, needed: InputNeeded | None, context: RequestContext, stream: EventStream
 ) -> RpcResponse | None:
-    """Answer a request on a stream, where its method can ask: then the method runs again, with the client's answers.
+    """Answer a request on an event stream. When its method asks, wait for the answers, and run it again with them.
 
     :param needed: What it has asked before the stream began.
     """
@@ -176,15 +175,17 @@ def _has_sessions(app: Flask) -> bool:
     if _WARNED not in app.extensions:
         app.extensions[_WARNED] = True
         app.logger.warning(
-            "SECRET_KEY is not set, so MCP clients from before 2026-07-28 get no session, and methods cannot ask them"
-            " anything; set it, the same for all workers",
+            "SECRET_KEY is not set: MCP clients from before 2026-07-28 get no session, and methods cannot ask them"
+            " anything. Set the same SECRET_KEY for all workers",
             extra={"setting": "SECRET_KEY"},
         )
     return False
 
 
 def _read_session(context: RequestContext) -> tuple[Session, str]:
-    """Return what was negotiated with this client, and the id of its session; empty if the app cannot sign.
+    """Return what was negotiated with this client, and the id of its session.
+
+    If the app cannot sign: the version in the header, no capabilities, and an empty id.
 
     :raises SessionMissing: if the request has no session id.
     :raises SessionNotFound: if the id was altered, has expired, or is another caller's.
@@ -322,7 +323,7 @@ def _answer(payload: Any, handle: Callable[..., Any], context: RequestContext, *
 
 
 def _plain(version: str, reply: RpcResponse | None) -> Response:
-    """Respond in plain JSON. 2026-07-28 has its own HTTP status for each mistake of the client."""
+    """Respond in plain JSON. Since 2026-07-28 a 4xx error has its own HTTP status, any other its ``rpc_status``."""
     if reply is None:
         return no_content(202)
     body, error = reply.to_bytes(omit_null_id=True), reply.error

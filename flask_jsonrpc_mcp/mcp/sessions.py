@@ -20,9 +20,9 @@ from itsdangerous import BadData
 
 from ..ask import Question
 from ..envelope import VERSION, RpcRequest, is_id
-from ..errors import InvalidRequest, MalformedParams, RpcError
+from ..errors import InvalidRequest, MalformedParams, NoMailbox, RpcError
 from ..levels import waiting_slot
-from ..mailbox import NoMailbox, answer_timeout, current_mailbox
+from ..mailbox import answer_timeout, current_mailbox
 from ..strict_json import write
 from .protocol import LEGACY, LogLevel, Send, features_of, load_signed, require_id, signer
 from .versions import question_request

@@ -10,10 +10,10 @@ from typing import Any
 from ..auth import Caller
 from ..call import SUBSCRIPTION, Result
 from ..envelope import Id, notification
-from ..errors import MalformedParams, MethodNotFound, UnknownResource
+from ..errors import MalformedParams, MethodNotFound, NoMailbox, UnknownResource
 from ..invoke import invoke
 from ..levels import waiting_slot
-from ..mailbox import LISTS, NoMailbox, Watch, announces_changes
+from ..mailbox import LISTS, Watch, announces_changes
 from .extensions import Watcher
 from .methods import visible_resource
 from .protocol import LISTEN, SUBSCRIPTION_ID, RequestContext, Send

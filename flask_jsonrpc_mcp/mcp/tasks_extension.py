@@ -21,14 +21,14 @@ from ..call import METHOD, Call
 from ..checks import name_of
 from ..config import NO_DOTS, PREFIX
 from ..envelope import RpcResponse
-from ..errors import MalformedParams, MethodNotFound, RpcError, UnknownTask, UnknownTool
+from ..errors import MalformedParams, MethodNotFound, RpcError, TasksUnavailable, UnknownTask, UnknownTool
 from ..levels import Slot
 from ..registry import Methods, alias_of
 from ..task_options import TASKS_EXTENSION
 from ..tasks import tasks_of
 from ..tasks.calls import error_of, result_of
 from ..tasks.database import tasks
-from ..tasks.records import CANCELLED, COMPLETED, FAILED, INPUT_REQUIRED, TaskRecord, TasksUnavailable
+from ..tasks.records import CANCELLED, COMPLETED, FAILED, INPUT_REQUIRED, TaskRecord
 from ..tasks.service import iso_time
 from . import versions
 from .extensions import Extension

@@ -16,8 +16,9 @@ from contextlib import suppress
 from flask import Flask, current_app
 from sqlalchemy import ColumnElement
 
+from ..errors import TasksUnavailable
 from .database import tasks
-from .records import QUEUED, TasksUnavailable
+from .records import QUEUED
 from .running import THREADS, WORKER, Keeper, keeper_of, run_claimed
 from .service import EXTENSION, WORKER_SEEN, Tasks
 

@@ -31,7 +31,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from ..errors import RpcError
+from ..errors import TasksUnavailable
 from .database import make_engine, metadata, tasks, transactional, workers
 
 QUEUED, RUNNING, INPUT_REQUIRED = "queued", "running", "input_required"
@@ -52,17 +52,6 @@ FIRST_OFFER, LAST_OFFER = 60, 3600
 
 FAILED_OFFER = 5
 """Seconds after which a task is offered again that the engine has refused."""
-
-
-class TasksUnavailable(RpcError):
-    """The database of the tasks cannot be reached."""
-
-    code = -32004
-    status = 503
-    rpc_status = 503
-    slug = "tasks_unavailable"
-    default_message = "Tasks cannot be stored or read at the moment; try again later"
-    retry_after = 5
 
 
 # Statements of each call are built once: to build one takes longer than to run it.

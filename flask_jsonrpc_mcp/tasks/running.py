@@ -20,7 +20,7 @@ from flask import Flask, current_app
 from ..ask import InputNeeded
 from ..auth import Caller
 from ..call import Cancellation, log_unexpected, new_id
-from ..errors import PROTOCOL_ERRORS, MethodNotFound, RpcError, ServerFault
+from ..errors import PROTOCOL_ERRORS, MethodNotFound, RpcError, ServerFault, TasksUnavailable
 from ..invoke import invoke
 from ..problems import one_line
 from ..registry import Registry
@@ -35,7 +35,6 @@ from .records import (
     QUEUED,
     RUNNING,
     TaskRecord,
-    TasksUnavailable,
 )
 from .service import EXTENSION, Tasks
 

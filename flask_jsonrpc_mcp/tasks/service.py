@@ -21,7 +21,7 @@ from ..ask import Answers, InputNeeded
 from ..auth import Caller, client_id
 from ..call import CLIENT_INFO, Call
 from ..config import PREFIX
-from ..errors import Overloaded, RpcError, TooManyTasks, UnknownTask
+from ..errors import Overloaded, RpcError, TasksUnavailable, TooManyTasks, UnknownTask
 from ..registry import EXTENSION as REGISTRIES
 from ..registry import Registry
 from .calls import failure, may_see, report_lost, store_answer, store_caller
@@ -37,7 +37,6 @@ from .records import (
     RUNNING,
     Records,
     TaskRecord,
-    TasksUnavailable,
     add,
     count_waiting,
     ending,

@@ -26,7 +26,8 @@ from redis import Redis
 
 from flask_jsonrpc_mcp import McpBlueprint, current_call, mcp_tool
 from flask_jsonrpc_mcp import mailbox as mailbox_module
-from flask_jsonrpc_mcp.mailbox import EXTENSION, FILE, Mailbox, NoMailbox
+from flask_jsonrpc_mcp.errors import NoMailbox
+from flask_jsonrpc_mcp.mailbox import EXTENSION, FILE, Mailbox
 from tests.conftest import asking, make_app
 from tests.support.answering import questions_of
 from tests.support.conversations import text_of
