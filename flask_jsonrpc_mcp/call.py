@@ -122,7 +122,7 @@ class Call:
     """One call of a method. A running method finds its own as ``current_call``.
 
     :param arguments: By name, or by position.
-    :param face: Where it came in: ``rest``, ``jsonrpc``, ``mcp``, ``bridge``, ``cli``.
+    :param face: The interface it came in by: ``rest``, ``jsonrpc``, ``mcp``, ``bridge``, ``cli``.
     :param kind: ``method``, ``prompt``, ``resource``, ``completion`` or ``subscription``.
     :param capabilities: What the client can be asked: ``elicitation``, ``elicitation.url``, ``sampling``, ``roots``.
     :param answers: The client's answers to questions of earlier runs.
@@ -130,7 +130,7 @@ class Call:
     :param meta: The ``_meta`` of the request, such as OpenTelemetry's ``traceparent``.
     :param listed_only: Find only methods that are listed, such as those marked as tools.
     :param read_only: Run the method only if it is marked as read-only.
-    :param detachable: The client can get a handle, and the result of a task later.
+    :param detachable: The client supports tasks: it may get the id of a task now, and fetch the result later.
     :param in_task: A worker runs it. Confirmation and rate limits were dealt with when the task was created.
     :param notes: What is found out while it runs: its ``id``, and ``trace_id``, the trace that the method ran in.
     """
@@ -271,7 +271,7 @@ class Call:
     def _answers_to(self, questions: Mapping[str, Question], *, has_run: bool = True) -> dict[str, Any]:
         """Return the answers, or end the run with the questions that have none.
 
-        :param has_run: False for ``confirm=``, which asks before the method runs and needs answers with a signed state.
+        :param has_run: False for ``confirm=``: the method has not run yet, and only answers with a signed state count.
         :raises InputNeeded: with the open questions.
         :raises ValueError: if a key was used for another question.
         """
@@ -331,7 +331,8 @@ class Result:
 running_call: ContextVar[Call] = ContextVar("flask_jsonrpc_mcp.current_call")
 
 current_call: Call = LocalProxy(  # type: ignore[assignment]
-    running_call, unbound_message="current_call is only available in a method that a caller has called."
+    running_call,
+    unbound_message="Working outside of a call: current_call is only available while a tool, prompt or resource runs.",
 )
 """The call of the running method."""
 

@@ -172,9 +172,9 @@ def _report_item(call: Call, number: int, item: Any) -> Any:
 
 
 def _run_within(seconds: float, call: Call, run: Callable[[], Result]) -> Result:
-    """Run a method in a second thread, because a thread cannot be interrupted.
+    """Run a method in a second thread, so that this one can stop waiting. Python cannot interrupt the method.
 
-    The thread gets a copy of the context, so the method has the same request, ``g`` and user.
+    The second thread gets a copy of the context, so the method has the same request, ``g`` and user.
 
     :raises TimedOut: if it has not returned in time. It goes on, with ``current_call.cancelled`` set.
     :raises Overloaded: if too many methods still run after their timeout.

@@ -139,10 +139,12 @@ class Route:
             if view is None and f"{self.path}/{self.page}" in routes and _is_browser(request):
                 return self._show_page(request)
             if view is None:
-                return self._options(request.method)
+                return self._answer_without_view(request.method)
             if registry.pending and not self.open:
                 registry.load()
-            # Without a url_rule `HostApp` calls this, for a 404 at most. The app cannot limit password guesses there.
+            # Without a url_rule `HostApp` calls this for another HTTP method. Only the view of unknown paths gets here
+            # then, and it answers 404. Credentials are not checked, because a before_request function that limits
+            # password guesses by endpoint does not see them.
             is_open = self.open or request.url_rule is None
             is_mcp = self.endpoint == ENDPOINTS["mcp"]
             caller = Caller() if is_open else registry.auth.admit(request, is_mcp=is_mcp)
@@ -157,7 +159,7 @@ class Route:
         response.headers["Location"] = f"{start}{self.page}"
         return response
 
-    def _options(self, verb: str) -> Response:
+    def _answer_without_view(self, verb: str) -> Response:
         if verb != "OPTIONS":
             raise VerbNotAllowed(self.methods)
         response = no_content()
@@ -193,7 +195,7 @@ def check_host(request: Request) -> None:
         raise Forbidden(
             f"Host not allowed: set {PREFIX}ALLOWED_HOSTS to the names of this server, such as ['site.example']."
             " Without it, requests from this machine and from private networks must use an IP address, localhost,"
-            f" the SERVER_NAME or the host of {PREFIX}PUBLIC_URL; behind a proxy, werkzeug's ProxyFix will do"
+            f" the SERVER_NAME or the host of {PREFIX}PUBLIC_URL. Behind a proxy, apply werkzeug's ProxyFix"
         )
 
 
@@ -255,7 +257,7 @@ def answer_rejected_requests(blueprint: Blueprint, routes: Mapping[str, Route]) 
 
 
 class HostApp:
-    """Our routes in an app: answers 405 for them, and exempts them from CSRF protection."""
+    """The app that our blueprints are registered on: sends 405 as JSON for their routes, and exempts them from CSRF."""
 
     def __init__(self, app: App) -> None:
         self._app = app

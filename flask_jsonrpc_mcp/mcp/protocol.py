@@ -38,7 +38,7 @@ LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 """``initialize`` negotiates the version of a session. Newest first."""
 
 WITH_BATCHES = "2025-03-26"
-"""The only version with JSON-RPC batches."""
+"""The only version with JSON-RPC batches. A legacy request without a version counts as this one."""
 
 VERSIONS = (MODERN, *LEGACY)
 
@@ -61,7 +61,8 @@ SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 PROGRESS_TOKEN = "progressToken"  # noqa: S105 (a name, not a secret)
 
 TARGETS = {"tools/call": (METHOD, "name"), "prompts/get": (PROMPT, "name"), "resources/read": (RESOURCE, "uri")}
-"""The methods that run a tool, prompt or resource: the kind of call, and the param with the name. They may ask."""
+"""The methods that run user code: the kind of call, and the param with the name. Only these stream, ask the client, and
+need ``Mcp-Name``."""
 
 Send = Callable[[dict[str, Any]], None]
 """Sends a message to the client before the response to its request."""
@@ -265,6 +266,7 @@ def check_age(issued: float, max_age: int) -> None:
 def with_meta(message: RpcRequest, context: RequestContext) -> RequestContext:
     """Add the ``_meta`` of a request of 2026-07-28 to its context.
 
+    :raises InvalidRequest: if the params are not an object.
     :raises MalformedParams: if a required member is missing.
     :raises UnsupportedVersion: if only the header has a version, and it is not supported.
     """
@@ -306,7 +308,10 @@ def checked_meta(params: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def with_optional_meta(message: RpcRequest, context: RequestContext) -> RequestContext:
-    """Add the ``_meta`` of a request from before 2026-07-28 to its context, if there is any."""
+    """Add the ``_meta`` of a request from before 2026-07-28 to its context, if there is any.
+
+    :raises InvalidRequest: if the params are not an object.
+    """
     if not isinstance(message.params, dict):
         raise InvalidRequest("params must be an object")
     meta = message.params.get("_meta")

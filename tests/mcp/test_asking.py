@@ -532,7 +532,7 @@ def test_there_is_no_call_outside_of_one() -> None:
         lambda: current_call.cancelled,
         lambda: current_call.name,
     ):
-        with pytest.raises(RuntimeError, match="current_call is only available in a method"):
+        with pytest.raises(RuntimeError, match="Working outside of a call"):
             use()
 
 
