@@ -70,17 +70,17 @@ def invoke(call: Call, registry: Registry, built_in: Callable[[], Result] | None
         else:
             result = built_in()
     except InputNeeded:
-        report(call, method, registry, INPUT_REQUIRED, None, time.perf_counter() - started)
+        record_call(call, method, registry, INPUT_REQUIRED, None, time.perf_counter() - started)
         raise
     except Detach:
-        report(call, method, registry, TASK, None, time.perf_counter() - started)
+        record_call(call, method, registry, TASK, None, time.perf_counter() - started)
         raise
     # BaseException, because sys.exit() in a method must not end the worker.
     except BaseException as error:
         failure = as_rpc_error(error, call, method, registry.error_handlers)
-        report(call, method, registry, failure.slug, failure, time.perf_counter() - started)
+        record_call(call, method, registry, failure.slug, failure, time.perf_counter() - started)
         raise failure from error.__cause__
-    report(call, method, registry, "ok", None, time.perf_counter() - started)
+    record_call(call, method, registry, "ok", None, time.perf_counter() - started)
     return result
 
 
@@ -235,7 +235,7 @@ def _quoted(value: Any) -> str:
     return "".join(escaped) + ("" if cut == text else "…")
 
 
-def report(
+def record_call(
     call: Call, method: Method | None, registry: Registry, outcome: str, error: RpcError | None, duration: float
 ) -> None:
     """Log the call, pass it to the observers of the blueprint, and send `method_called`."""

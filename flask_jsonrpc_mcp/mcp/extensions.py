@@ -16,7 +16,7 @@ from ..registry import Registry
 if TYPE_CHECKING:
     from .protocol import RequestContext
 
-Handler: TypeAlias = "Callable[[RequestContext, Mapping[str, Any]], Any]"
+MethodHandler: TypeAlias = "Callable[[RequestContext, Mapping[str, Any]], Any]"
 """Takes the context and the params, and returns the result."""
 
 FEATURE = "extensions."
@@ -49,7 +49,7 @@ class Extension:
     """
 
     id: str
-    methods: Mapping[str, Handler]
+    methods: Mapping[str, MethodHandler]
     name_param: str
     listen: Callable[[RequestContext, Mapping[str, Any]], Watcher | None]
 
@@ -80,7 +80,7 @@ def find(method: str, registry: Registry) -> Extension | None:
     return next((each for each in registry.extensions.values() if method in each.methods), None)
 
 
-def find_handler(method: str, context: RequestContext) -> Handler:
+def find_handler(method: str, context: RequestContext) -> MethodHandler:
     """Find the handler of a method for a client that has declared its extension.
 
     :raises MethodNotFound: if there is no such method.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..ask import InputNeeded
@@ -11,10 +11,9 @@ from ..errors import MethodNotFound
 from ..mailbox import announces_changes
 from ..registry import Registry
 from . import elicitation, extensions, methods, protocol, subscriptions, versions
+from .extensions import MethodHandler
 from .protocol import LEGACY, MODERN, VERSIONS, RequestContext
 from .sessions import Session, negotiate
-
-Handler = Callable[[RequestContext, Mapping[str, Any]], Any]
 
 
 class McpMethod(NamedTuple):
@@ -25,7 +24,7 @@ class McpMethod(NamedTuple):
     :param versions: The protocol versions that have the method.
     """
 
-    handler: Handler
+    handler: MethodHandler
     capability: str | None = None
     versions: tuple[str, ...] = VERSIONS
 
@@ -135,7 +134,7 @@ def is_streamed(payload: Any, context: RequestContext) -> bool:
     return wants_reports or context.log_level.get() is not None
 
 
-def _find_handler(method: str, context: RequestContext) -> Handler:
+def _find_handler(method: str, context: RequestContext) -> MethodHandler:
     row = METHODS.get(method)
     if row is None and context.version == MODERN and context.registry.extensions:
         return extensions.find_handler(method, context)

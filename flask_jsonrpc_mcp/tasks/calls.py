@@ -18,7 +18,7 @@ from ..ask import Answers
 from ..auth import CLIENT_ID, Authenticator, Caller, identity_of
 from ..call import Call, Result
 from ..errors import InvalidParams, MethodNotFound, RpcError
-from ..invoke import report
+from ..invoke import record_call
 from ..lookup import local_request_context, mcp_path
 from ..problems import Problem
 from ..registry import Registry
@@ -150,7 +150,7 @@ def report_lost(app: Flask, registry: Registry, record: TaskRecord, error: RpcEr
         with request_of(app, registry, record):
             # When the run began is not known.
             seconds, method = time.time() - record.created, registry.methods.get(record.method)
-            report(call_of(record, stored_caller(record)), method, registry, error.slug, error, seconds)
+            record_call(call_of(record, stored_caller(record)), method, registry, error.slug, error, seconds)
 
     threading.Thread(target=report_in_thread, name="mcp-task-report").start()
 
