@@ -15,6 +15,8 @@ from urllib.parse import quote_plus, urlsplit
 
 import httpx
 from flask import current_app
+from werkzeug.datastructures import ResponseCacheControl
+from werkzeug.http import parse_cache_control_header
 
 from ..errors import ParseError, SignInUnavailable
 from ..origins import is_secure_url
@@ -50,10 +52,13 @@ class ServerFailure(Exception):
 
 @dataclass(frozen=True)
 class Document:
-    """A JSON object that the server sent."""
+    """A JSON object that the server sent.
+
+    :param max_age: For how many seconds it may be cached, if the server says so.
+    """
 
     members: Mapping[str, Any]
-    headers: httpx.Headers
+    max_age: int | None
 
 
 def fetch(
@@ -99,7 +104,9 @@ def fetch(
         raise ServerFailure(f"{url} answered with something that is not JSON", status) from error
     if not isinstance(members, dict):
         raise ServerFailure(f"{url} answered with something that is not a JSON object", status)
-    return Document(members, response.headers)
+    # werkzeug compares the names of directives as they are, but they are case-insensitive.
+    caching = response.headers.get("Cache-Control", "").lower()
+    return Document(members, parse_cache_control_header(caching, cls=ResponseCacheControl).max_age)
 
 
 class _Deadline:

@@ -61,7 +61,6 @@ _CURVES = {
     "EdDSA": ("Ed25519", "Ed448"),
     "Ed25519": ("Ed25519",),
 }
-_MAX_AGE = re.compile(r"(?:^|[\s,])max-age=(\d{1,9})(?=$|[\s,])", re.IGNORECASE)
 
 
 class JwtReader:
@@ -281,8 +280,7 @@ class FetchedKeys:
         if not keys:
             facts = {"issuer": self._issuer, "uri": self._uri}
             current_app.logger.warning("%(uri)s has no key that can verify signatures", facts, extra=facts)
-        found = _MAX_AGE.search(document.headers.get("Cache-Control", ""))
-        age = MAX_AGE if found is None else min(max(int(found[1]), AGES[0]), AGES[1])
+        age = MAX_AGE if document.max_age is None else min(max(document.max_age, AGES[0]), AGES[1])
         self._fetched, self._stale, self._keys = self._tried, self._tried + age, keys
 
     def _warn(self, failure: Exception) -> None:

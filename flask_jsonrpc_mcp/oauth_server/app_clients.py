@@ -47,7 +47,6 @@ GRANT_TYPES = ("authorization_code", "refresh_token")
 _URL = re.compile(r"[a-z][a-z0-9+.-]*:[!$-\[\]-~]+", re.ASCII | re.IGNORECASE)  # no "#", no quotes, no backslash
 _HOST = re.compile(r"[a-z0-9.-]+|\[[0-9a-f:.]+\]", re.ASCII | re.IGNORECASE)
 _DOCUMENT_URL = re.compile(r"https://[a-z0-9.:\[\]-]+/[!$-\[\]-~]+", re.ASCII | re.IGNORECASE)
-_MAX_AGE = re.compile(r"(?:^|[\s,])max-age=(\d{1,9})", re.IGNORECASE)
 # IPv6 addresses that contain an IPv4 address, to which a gateway forwards, and those that are global in older Pythons.
 _REFUSED = [
     ipaddress.ip_network(each)
@@ -268,9 +267,8 @@ class ClientDocuments:
             current_app.logger.warning("the document of an OAuth client cannot be used: %(reason)s", facts, extra=facts)
             return
         now = time.monotonic()
-        found = _MAX_AGE.search(document.headers.get("Cache-Control", ""))
-        age = int(found[1]) if found else 0
-        copy.client, copy.fetched_at, copy.next_fetch = client, now, now + min(max(age, MIN_AGE), MAX_AGE)
+        age = min(max(document.max_age or 0, MIN_AGE), MAX_AGE)
+        copy.client, copy.fetched_at, copy.next_fetch = client, now, now + age
 
 
 def is_document_url(client_id: str) -> bool:

@@ -6,11 +6,11 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
+from ..lookup import did_you_mean
 from ..schema.walk import Schema, has_references, inline_references, map_subschemas, nullable, resolve
 
 METHODS = ("get", "post", "put", "patch", "delete")
@@ -149,9 +149,9 @@ def choose(operations: Iterable[Operation], include: Include) -> list[Operation]
         if not any(operation.matches(pattern) for operation in known):
             names = [operation.id for operation in known] + [TAG + tag for each in known for tag in each.tags]
             names += [f"{each.method} {each.path}" for each in known if "/" in pattern]
-            close = " or ".join(get_close_matches(pattern, dict.fromkeys(names), n=2))
-            hint = f"did you mean {close}?" if close else f"there are {', '.join(list(dict.fromkeys(names))[:10])}"
-            raise ValueError(f"include: no operation matches {pattern!r}; {hint}")
+            raise ValueError(
+                f"include: no operation matches {pattern!r}; {did_you_mean(pattern, dict.fromkeys(names))}"
+            )
     return [operation for operation in known if any(operation.matches(pattern) for pattern in patterns)]
 
 
