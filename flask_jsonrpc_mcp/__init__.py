@@ -1,4 +1,7 @@
-"""One annotated function: an MCP tool, a JSON-RPC 2.0 method and a REST endpoint of a Flask app."""
+"""One annotated function: an MCP tool, a JSON-RPC 2.0 method and a REST endpoint of a Flask app.
+
+CONTRIBUTING.md, in the repository, follows one request through these modules.
+"""
 
 from .ask import Elicit, Elicited, ElicitUrl, ListRoots, Root, Sample, Sampled
 from .auth import SIGNED_IN, Caller

@@ -144,7 +144,7 @@ def test_a_time_limit_must_be_seconds(timeout: Any) -> None:
 
 
 def test_outside_of_a_call_there_is_no_current_call() -> None:
-    with pytest.raises(RuntimeError, match="only available in a method"):
+    with pytest.raises(RuntimeError, match="only available while a tool, prompt or resource runs"):
         _ = current_call.cancelled
 
 
