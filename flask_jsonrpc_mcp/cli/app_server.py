@@ -55,12 +55,9 @@ class AppServer:
         """Do nothing: changes are only announced to clients that listen."""
 
     def initialize(self, message: RpcRequest) -> tuple[Session, Any]:
-        def handle(message: RpcRequest, context: RequestContext) -> Any:
-            return server.initialize(message, context)[1]
-
         with self._open_request() as opened:
-            result = _observed(handle, message, RequestContext.new(*opened, mount=lambda: NAME))
-        session = negotiate(message)  # as handle() did
+            result = _observed(server.initialize, message, RequestContext.new(*opened, mount=lambda: NAME))
+        session = negotiate(message)
         self._session = session.version, time.monotonic()
         return session, result
 

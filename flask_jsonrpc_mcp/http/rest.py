@@ -108,7 +108,7 @@ def invoke_tool(request: Request, registry: Registry, caller: Caller) -> Respons
 
 def post_tool(request: Request, registry: Registry, caller: Caller, name: str) -> Response:
     body = read_json_body(request, jsonrpc.MIMETYPES)
-    if not _is_plain(body):
+    if not _has_plain_arguments(body):
         return jsonrpc.Exchange(request, registry, caller, name).respond(body)
     return _run(Call(name, body, caller, face_of(request, FACE)), registry)
 
@@ -132,7 +132,7 @@ def tool_error(error: RpcError) -> Response:
     """Respond in the format of the request: REST for plain arguments, else JSON-RPC."""
     if request.method == "POST":
         try:
-            plain = _is_plain(read_json_body(request, jsonrpc.MIMETYPES))
+            plain = _has_plain_arguments(read_json_body(request, jsonrpc.MIMETYPES))
         except RpcError:
             plain = False
     else:
@@ -195,7 +195,7 @@ def _run(call: Call, registry: Registry) -> Response:
     return json_response({"result": result.plain})
 
 
-def _is_plain(body: Any) -> bool:
+def _has_plain_arguments(body: Any) -> bool:
     return isinstance(body, dict) and "jsonrpc" not in body
 
 

@@ -21,7 +21,7 @@ from itsdangerous import BadData, URLSafeTimedSerializer
 from ..ask import Answers, InputNeeded, Question
 from ..auth import Caller
 from ..call import MCP, METHOD, Cancellation, log_unexpected, new_id
-from ..envelope import Handler, RpcRequest, RpcResponse, answer_one, is_response
+from ..envelope import Handler, RpcRequest, RpcResponse, answer_one, is_response, read_request
 from ..errors import InvalidRequest, NoMailbox, RpcError, ServerFault, SessionMissing, SessionNotFound, Unauthorized
 from ..http.io import error_response, json_response, no_content, read_json_body
 from ..http.jsonrpc import answer_batch
@@ -30,7 +30,7 @@ from ..problems import MAX_QUOTED, one_line
 from ..registry import Registry
 from . import elicitation, methods, protocol, server, subscriptions
 from .protocol import RequestContext
-from .sessions import ClientReplies, Session, SessionLogLevel
+from .sessions import ClientReplies, Session, SessionLogLevel, negotiate
 from .streams import EVENTS, Backlog, EventStream, buffered_response, reply_event, stream_response_class
 from .subscriptions import Subscription
 
@@ -76,7 +76,7 @@ ROUTES = (Route("/mcp", "mcp", {"POST": post}, mcp_error, page="explorer"),)
 
 def _serve_modern(payload: Any, context: RequestContext, backlog: Backlog | None) -> Response:
     if isinstance(payload, dict) and payload.get("method") == protocol.LISTEN:
-        return _stream(partial(_answer, payload, _handle_modern), context, plain=_listening_plain)
+        return _stream(partial(_answer, payload, _handle_modern), context, without_events=_listen_response)
     if backlog is not None and server.is_streamed(payload, context):
         return _stream(partial(_answer, payload, _handle_modern), context)
     return _with_backlog(payload, _answer(payload, _handle_modern, context), backlog, context)
@@ -152,18 +152,14 @@ def _handle_legacy(message: RpcRequest, context: RequestContext, replies: Client
 
 
 def _initialize(payload: Any, context: RequestContext) -> Response:
-    negotiated: Session | None = None
-
-    def handle(message: RpcRequest, context: RequestContext) -> Any:
-        nonlocal negotiated
-        negotiated, result = server.initialize(message, context)
-        return result
-
-    reply = _answer(payload, handle, context) or RpcResponse(None, error=InvalidRequest("initialize needs an id"))
-    response = _plain(protocol.LEGACY[0], reply)
-    if negotiated is not None and _has_sessions(context.app):
+    reply = _answer(payload, server.initialize, context)
+    if reply is None:
+        reply = RpcResponse(None, error=InvalidRequest("initialize needs an id"))
+    response = _json_response(protocol.LEGACY[0], reply)
+    if reply.error is None and _has_sessions(context.app):
+        session = negotiate(read_request(payload))
         owner = [context.caller.principal, context.mount()]
-        content = [negotiated.version, sorted(negotiated.capabilities), *owner, secrets.token_hex(8)]
+        content = [session.version, sorted(session.capabilities), *owner, secrets.token_hex(8)]
         response.headers[SESSION_HEADER] = protocol.signer(context.app, _SESSION_SALT).dumps(content)
     return response
 
@@ -236,12 +232,12 @@ def _stream(
     answer: Callable[[RequestContext, EventStream], RpcResponse | None],
     context: RequestContext,
     backlog: Backlog | None = None,
-    plain: Callable[[str, RpcResponse | None], Response] | None = None,
+    without_events: Callable[[str, RpcResponse | None], Response] | None = None,
 ) -> Response:
     """Respond with an event stream that runs the request.
 
     :param backlog: Messages of an earlier run, which are sent first.
-    :param plain: Builds the response if there are no events; by default `_plain`.
+    :param without_events: Builds the response if there are no events; by default `_json_response`.
     """
 
     def run(stream: EventStream) -> RpcResponse | None:
@@ -250,7 +246,7 @@ def _stream(
         return answer(context._replace(send=stream.send), stream)
 
     make_response = stream_response_class(context.app.response_class)  # type: ignore[arg-type] # a class is hashable
-    return make_response(run, partial(plain or _plain, context.version), context.cancellation)
+    return make_response(run, partial(without_events or _json_response, context.version), context.cancellation)
 
 
 def _listen(subscription: Subscription, id: Any, stream: EventStream) -> dict[str, Any]:
@@ -288,7 +284,7 @@ def _with_backlog(
     if backlog is not None and context.cancellation.by_client:
         return buffered_response(backlog.take())  # a client that has cancelled expects no reply
     if reply is None or backlog is None or not backlog.events:
-        return _plain(context.version, reply)
+        return _json_response(context.version, reply)
     if payload["method"] == "tools/call":
         _suggest_streaming(payload["params"]["name"], context)
     return buffered_response([*backlog.take(), reply_event(reply)])
@@ -322,7 +318,7 @@ def _answer(payload: Any, handle: Callable[..., Any], context: RequestContext, *
         return RpcResponse(payload["id"], error=fault) if "id" in payload else None
 
 
-def _plain(version: str, reply: RpcResponse | None) -> Response:
+def _json_response(version: str, reply: RpcResponse | None) -> Response:
     """Respond in plain JSON. Since 2026-07-28 a 4xx error has its own HTTP status, any other its ``rpc_status``."""
     if reply is None:
         return no_content(202)
@@ -333,8 +329,8 @@ def _plain(version: str, reply: RpcResponse | None) -> Response:
     return error_response(body, error, error.status if has_own_status else error.rpc_status)
 
 
-def _listening_plain(version: str, reply: RpcResponse | None) -> Response:
-    response = _plain(version, reply)
+def _listen_response(version: str, reply: RpcResponse | None) -> Response:
+    response = _json_response(version, reply)
     if response.status_code == 503:
         response.status_code = 200  # after a 503 some clients send no more requests
     return response

@@ -113,7 +113,7 @@ class RequestContext(NamedTuple):
     cancellation: Cancellation
     log_level: LogLevel
     progress: Progress
-    mount: Callable[[], str] = str
+    mount: Callable[[], str] = lambda: ""
     headers: Headers | None = None
     named_version: str | None = None
     capabilities: frozenset[str] = frozenset()

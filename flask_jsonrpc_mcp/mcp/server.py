@@ -13,7 +13,7 @@ from ..registry import Registry
 from . import elicitation, extensions, methods, protocol, subscriptions, versions
 from .extensions import MethodHandler
 from .protocol import LEGACY, MODERN, VERSIONS, RequestContext
-from .sessions import Session, negotiate
+from .sessions import negotiate
 
 
 class McpMethod(NamedTuple):
@@ -83,18 +83,18 @@ def handle(message: RpcRequest, context: RequestContext) -> Any:
     return versions.complete(result, message.method, context)
 
 
-def initialize(message: RpcRequest, context: RequestContext) -> tuple[Session, dict[str, Any]]:
-    """Answer ``initialize`` of a client from before 2026-07-28; return the session and the result."""
-    session = negotiate(message)
+def initialize(message: RpcRequest, context: RequestContext) -> dict[str, Any]:
+    """Answer ``initialize`` of a client from before 2026-07-28, and return the result."""
+    version = negotiate(message).version
     result: dict[str, Any] = {
-        "protocolVersion": session.version,
+        "protocolVersion": version,
         # Without listChanged: over HTTP these versions have no request to send such notifications on.
-        "capabilities": capabilities_of(context.registry, session.version),
+        "capabilities": capabilities_of(context.registry, version),
         "serverInfo": context.server_info,
     }
     if context.setting("INSTRUCTIONS"):
         result["instructions"] = context.setting("INSTRUCTIONS")
-    return session, result
+    return result
 
 
 def capabilities_of(registry: Registry, version: str, *, announces_changes: bool = False) -> dict[str, Any]:
